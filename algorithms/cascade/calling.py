@@ -7,6 +7,7 @@ import inspect
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from framework.arrays import Array, FloatArray
 from framework.errors import InputError
+from framework.machine import reason_of
+
+_ROUNDED = 0.01  # by which each of the probabilities may be rounded
 
 
 class CalledModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -37,7 +41,8 @@ class CalledModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     batch : int
         Greatest number of records in one call.
     at_once : int
-        Greatest number of calls at the same time.
+        Greatest number of calls that are waited for at the same time; a function that is not async
+        and took too long runs on beside them.
 
     Attributes
     ----------
@@ -69,8 +74,11 @@ class CalledModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             ("batch", self.batch, 1),
             ("at_once", self.at_once, 1),
         ):
-            if not value >= least:
-                raise InputError(f"{name}: expected at least {least:g}, found {value!r}")
+            whole = name != "timeout"
+            number = isinstance(value, Integral if whole else Real) and not isinstance(value, bool)
+            if not number or not value >= least:
+                kind = "a whole number of at least" if whole else "seconds above 0, at least"
+                raise InputError(f"{name}: expected {kind} {least:g}, found {value!r}")
         self.classes_ = np.unique(y) if self.classes is None else np.asarray(self.classes)
         if isinstance(X, pd.DataFrame):  # the function then gets frames, too
             self.feature_names_in_ = np.array(X.columns, dtype=object)
@@ -78,6 +86,19 @@ class CalledModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Return probabilities (n, C); NaN for the records whose calls all failed."""
+        return self._probabilities(X, complete=False)
+
+    def complete_proba(self, X: Any) -> FloatArray:
+        """Return probabilities (n, C), for a fit, which cannot do without any.
+
+        Raises
+        ------
+        ValueError
+            All calls for a record failed; those that were not made yet are not made.
+        """
+        return self._probabilities(X, complete=True)
+
+    def _probabilities(self, X: Any, *, complete: bool) -> FloatArray:
         count = len(X)
         if not hasattr(self, "classes_"):
             self.fit(X, np.zeros(0))
@@ -85,11 +106,8 @@ class CalledModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         pieces = [rows_of(X, slice(start, start + self.batch)) for start in starts]
         if not pieces:
             return np.zeros((0, len(self.classes_)))
-        parts: list[FloatArray] = []
         # in a separate thread: the caller may have a running event loop, as a notebook has
-        worker = threading.Thread(target=lambda: parts.extend(asyncio.run(self._all(pieces))))
-        worker.start()
-        worker.join()
+        parts = _begun(lambda: asyncio.run(self._all(pieces, complete))).result()
         return np.concatenate(parts)
 
     def predict(self, X: Any) -> Array:
@@ -108,41 +126,62 @@ class CalledModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         return np.asarray(self.classes_[probabilities.argmax(axis=1)])
 
-    async def _all(self, pieces: Sequence[Any]) -> list[FloatArray]:
+    async def _all(self, pieces: Sequence[Any], complete: bool) -> list[FloatArray]:
         gate = asyncio.Semaphore(self.at_once)
-        return list(await asyncio.gather(*(self._one(gate, piece) for piece in pieces)))
+        return list(await asyncio.gather(*(self._one(gate, piece, complete) for piece in pieces)))
 
-    async def _one(self, gate: asyncio.Semaphore, piece: Any) -> FloatArray:
-        shape = len(piece), len(self.classes_)
+    async def _one(self, gate: asyncio.Semaphore, piece: Any, complete: bool) -> FloatArray:
+        shape, reason = (len(piece), len(self.classes_)), ""
         async with gate:
             for _ in range(1 + self.retries):
                 try:
                     answer = await asyncio.wait_for(self._answer(piece), self.timeout)
-                    probabilities = np.asarray(answer, dtype=np.float64)
-                except Exception:  # whatever a call raises, it is repeated
-                    continue
-                if (
-                    probabilities.shape == shape
-                    and ((probabilities >= 0) & (probabilities <= 1)).all()
-                ):
-                    return probabilities
+                    return _checked(np.asarray(answer, dtype=np.float64), shape)
+                except (Exception, asyncio.CancelledError) as error:  # it is repeated
+                    task = asyncio.current_task()
+                    if task is not None and task.cancelling():  # since another call has failed
+                        raise
+                    late = isinstance(error, TimeoutError) and not str(error)
+                    reason = f"no answer in {self.timeout:g} s" if late else reason_of(error)
+        if complete:
+            raise ValueError(f"a call failed {1 + self.retries} times, at last by: {reason}")
         return np.full(shape, np.nan)
 
     async def _answer(self, piece: Any) -> Any:
         if inspect.iscoroutinefunction(self.call):
             return await self.call(piece)
-        future: Future[Any] = Future()
-        future.set_running_or_notify_cancel()  # after a timeout the thread goes on
+        answer = await asyncio.wrap_future(_begun(lambda: self.call(piece)))
+        return await answer if inspect.isawaitable(answer) else answer
 
-        def work() -> None:
-            try:
-                future.set_result(self.call(piece))
-            except Exception as error:
-                future.set_exception(error)
 
-        # not asyncio.to_thread: a loop waits for its threads at its end, but not for a daemon
-        threading.Thread(target=work, daemon=True).start()
-        return await asyncio.wrap_future(future)
+def _begun(function: Callable[[], Any]) -> Future[Any]:
+    """Start a function in a thread that nobody has to wait for, as a loop does for its own."""
+    future: Future[Any] = Future()
+    future.set_running_or_notify_cancel()  # after a timeout the thread goes on
+
+    def work() -> None:
+        try:
+            future.set_result(function())
+        except Exception as error:
+            future.set_exception(error)
+        except BaseException as error:  # such as SystemExit: only the call ends
+            future.set_exception(RuntimeError(repr(error)))
+
+    threading.Thread(target=work, daemon=True).start()
+    return future
+
+
+def _checked(probabilities: FloatArray, shape: tuple[int, int]) -> FloatArray:
+    """Return what a call answered; raise ValueError if it is something other than probabilities."""
+    if probabilities.shape != shape:
+        raise ValueError(f"expected probabilities of shape {shape}, found {probabilities.shape}")
+    sums = probabilities.sum(axis=1)
+    if (
+        not ((probabilities >= 0) & (probabilities <= 1)).all()
+        or not (np.abs(sums - 1) <= _ROUNDED * shape[1]).all()
+    ):
+        raise ValueError("expected probabilities from 0 to 1 that add up to 1, found others")
+    return probabilities
 
 
 def called(model: Any) -> Any:

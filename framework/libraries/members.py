@@ -162,7 +162,8 @@ def predictions(model: Any, records: Any, classes: Collection[Any] | None) -> Ar
         if classes is None:
             answers = np.asarray(model.predict(records), dtype=np.float64)
             return shaped(answers, (n,))
-        answers = np.asarray(model.predict_proba(records), dtype=np.float64)
+        ask = getattr(model, "complete_proba", model.predict_proba)  # of calls that may fail
+        answers = np.asarray(ask(records), dtype=np.float64)
     labels = plain_labels(model.classes_)
     shaped(answers, (n, len(labels)))
     if sorted(map(str, labels)) != sorted(map(str, classes)):

@@ -288,6 +288,50 @@ def test_a_call_that_fails_or_is_late_is_made_again_and_then_left():
         late.predict(X)
 
 
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (ConnectionError("401 no such key"), "ConnectionError: 401 no such key"),
+        (SystemExit(), r"RuntimeError: SystemExit\(\)"),
+        (asyncio.CancelledError(), "CancelledError"),
+        ([[0.9, 0.9, 0.9]], "probabilities from 0 to 1 that add up to 1, found others"),
+        ([[0.5, 0.5]], r"of shape \(\d+, 3\), found"),
+    ],
+)
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_fit_ends_at_the_first_call_that_fails_and_says_why(answer, reason, waits):
+    X, y, models = fitted()
+    tries = []
+
+    def call(records):
+        tries.append(len(records))
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer * len(records)
+
+    async def slow_call(records):
+        await asyncio.sleep(0.01)
+        return call(records)
+
+    if waits and isinstance(answer, SystemExit):
+        return  # it ends an event loop
+    model = CalledModel(slow_call if waits else call, retries=2, batch=10, at_once=2)
+    cascade = ParetoCascade({"stump": models["stump"], "called": model}, {"stump": 1, "called": 9})
+    with pytest.raises(InputError, match=rf"'called': .* a call failed 3 times, .*{reason}"):
+        cascade.fit(X[250:], y[250:])
+    assert len(tries) <= 12  # of three tries of each of the 20 batches of a fold or more
+
+
+def test_an_object_or_a_function_that_returns_a_coroutine_is_awaited():
+    class Client:
+        async def __call__(self, records):
+            return [[0.25, 0.75]] * len(records)
+
+    for call in (Client(), lambda records: Client()(records)):
+        answers = CalledModel(call, [0, 1]).predict_proba(np.zeros((2, 1)))
+        assert answers.tolist() == [[0.25, 0.75]] * 2
+
+
 @pytest.mark.parametrize("answer", ["own", "cumulative_mean", "vote"])
 def test_records_whose_calls_failed_go_to_the_next_model(answer):
     """Against the reference evaluator, record by record; failures are counted as calls."""
