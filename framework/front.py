@@ -37,6 +37,7 @@ _SETTING_PREFIX = "setting_"
 FIRM, TIED = "firm", "tied_with"  # columns computed from resamples: see expected_columns
 _SORTED_TOGETHER = 256  # evaluations added to an archive before they are sorted in
 _MOST_BYTES = 10**9  # of a CSV file
+_LONG = 200  # characters of an error, above which the part of the design is left out
 _JOINED = 256  # batches added to an archive before they are joined into one
 
 
@@ -163,7 +164,8 @@ class Failures:
         kind, count = self._errors.most_common(1)[0]
         share = "all" if self.all else f"{self._errors.total():,} of"
         total = f"{share} {self._total:,} evaluations failed"
-        return f"{total}, {count:,} of them by: {self._example[kind]}"
+        example = self._example[kind]
+        return f"{total}, {count:,} of them by: {example if len(example) <= _LONG else kind}"
 
 
 def why_empty(batches: Iterable[Evaluated], roles: Roles) -> str:

@@ -10,7 +10,15 @@ from hypothesis.extra.numpy import arrays
 
 from framework.batch import Evaluated
 from framework.errors import InputError
-from framework.front import Archive, Front, columns_of, csv_of, expected_columns, why_empty
+from framework.front import (
+    Archive,
+    Failures,
+    Front,
+    columns_of,
+    csv_of,
+    expected_columns,
+    why_empty,
+)
 from framework.pareto import epsilon_additive, hypervolume, igd_plus, nondominated
 from framework.roles import Constraint, Metric, Objective, Roles
 from framework.testing.tools import same_front
@@ -310,3 +318,15 @@ def test_the_most_frequent_error_is_told():
         "all 3 evaluations failed, 2 of them by: part a: bad"
     )
     assert why_empty([], roles(2)) == "no candidate was evaluated"
+
+
+def test_of_a_long_error_the_part_of_the_design_is_left_out():
+    for names, end in (
+        ("a, b", "on a, b: ValueError: no k"),
+        ("name, " * 50, "by: ValueError: no k"),
+    ):
+        error = f"sub-classifier on {names}: ValueError: no k"
+        text = str(Failures([Evaluated(np.arange(1), np.zeros((1, 1)), {}, {0: error})]))
+        assert text.startswith("all 1 evaluations failed, 1 of them by: ")
+        assert text.endswith(end)
+    assert str(Failures()) == ""

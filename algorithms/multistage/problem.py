@@ -224,6 +224,8 @@ class MultiStageProblem(AnsweringProblem, Deployable):
             answers.append(confidences.thresholds.tolist())
         if data.codes:
             answers.append("codes")
+        if data.sample_weights is not None:
+            answers.append("weights of mean 1")
         self.components_fingerprint = digest(answers)
         design = [self.costs.tolist(), costs.scale, max_stages, remove_features]
         if self.error_costs is not None:

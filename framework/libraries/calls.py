@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from framework.arrays import Array, FloatArray, IntArray, digest_of, frozen, is_number
-from framework.errors import InputError
+from framework.errors import InputError, listed
 from framework.libraries.checks import checked_ids, plain_labels
 from framework.libraries.library import Library
 
@@ -288,6 +288,12 @@ class CallTable:
             raise InputError(
                 f"{library.title}: expected costs of the models (build it with measured: true, or "
                 "import them), found none"
+            )
+        unknown = [name for name in names if name not in library.costs]
+        if unknown:
+            raise InputError(
+                f"{library.title}: expected a cost of the models ({listed(library.costs)}), found "
+                f"{unknown[0]!r}"
             )
         probabilities = np.asarray(P, dtype=np.float32)
         if probabilities.ndim == 2:

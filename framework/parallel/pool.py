@@ -302,7 +302,8 @@ class WorkerPool:
                 if slot is None:
                     break
                 items = waiting or len(queue[0])
-                mean = (cost.seconds(items) + sum(loads.values())) / len(loads)
+                loads_of_some = [load for load in loads.values() if load < inf]
+                mean = (cost.seconds(items) + sum(loads_of_some)) / len(loads_of_some)
                 task = self._next(queue, cost.chunk(items, mean - loads[slot]))
                 waiting = max(0, waiting - len(task))
                 loads[slot] += cost.seconds(len(task))
@@ -310,11 +311,15 @@ class WorkerPool:
                 self._send(slot, task)
 
     def _load(self, slot: WorkerSlot, now: float) -> float:
-        """Return the seconds of work that a worker still has."""
+        """Return the seconds of work that a worker still has; infinity if it is late.
+
+        Nobody knows how long a late worker will take, so that nothing should wait behind it.
+        """
         if not slot.requests:
             return 0.0
-        sent = sum(self._costs[task.kind].seconds(len(task)) for _, task in slot.requests)
-        return max(0.0, sent - (now - slot.since))
+        first, *others = (self._costs[task.kind].seconds(len(task)) for _, task in slot.requests)
+        left = first - (now - slot.since)
+        return inf if left < -CHUNK_SECONDS else max(left, 0.0) + sum(others)
 
     def _next(self, queue: deque[Task], size: int) -> Task:
         """Take a task of at most ``size`` items out of a queue; short tasks may be joined."""
@@ -331,7 +336,7 @@ class WorkerPool:
 
     def _least_busy(self, exclusive: bool, loads: Mapping[WorkerSlot, float]) -> WorkerSlot | None:
         """Return the worker to send a request to: on the best node, with the least work."""
-        free = [slot for slot in loads if slot.accepts(exclusive)]
+        free = [slot for slot, load in loads.items() if load < inf and slot.accepts(exclusive)]
         return min(
             free, key=lambda slot: (self._nodes.failures[slot.node], loads[slot]), default=None
         )

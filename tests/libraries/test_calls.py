@@ -101,6 +101,8 @@ def test_answers_have_one_spelling_whatever_others_are_in_their_column(
 @pytest.mark.parametrize("classes", [2, 3])
 def test_a_library_is_a_table(classes):
     library = made_up(classes=classes)
+    with pytest.raises(InputError, match=r"expected a cost of the models .*, found 'nosuch'"):
+        CallTable.of(library, costs=["memory", "nosuch"])
     table = CallTable.of(library, costs=["memory"])
     assert table.right.mean(axis=1).tolist() == [
         np.mean((P > 0.5 if P.ndim == 1 else P.argmax(axis=1)) == library.y_validation)

@@ -447,6 +447,13 @@ def test_the_workers_get_the_same_amount_of_work(make, monkeypatch):
     assert loads(50) == [[13, 20], [5, 8]]  # the second one has two requests, and so has the first
     for slot in pool.ready:
         slot.requests.clear()
+    pool._queues["score"].clear()
+    assert loads(4) == [[2], [2]]
+    pool.ready[1].requests.clear()
+    pool.ready[0].since -= 3.0  # nobody knows how long it will take
+    assert loads(70) == [[2], [20, 20]]
+    for slot in pool.ready:
+        slot.requests.clear()
 
 
 # Serial or Ray --------------------------------------------------------------------------------

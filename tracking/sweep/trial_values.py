@@ -121,7 +121,9 @@ class TrialMeter:
     def _value(self, name: str, run: RunDir) -> float:
         summary = run.summary()
         if summary["status"] == FAILED:
-            raise ParetolabError(f"{run.failures()} (more than budget.max_failed_share allows)")
+            raise ParetolabError(
+                f"more rows failed than budget.max_failed_share allows: {run.failures()}"
+            )
         if name == "hypervolume":
             return float(summary["indicators"][name])
         if name in _OF_SUMMARY:
