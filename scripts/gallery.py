@@ -29,7 +29,8 @@ def executed(path: Path, folder: str | Path) -> nbformat.NotebookNode:
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     notebook = nbformat.read(path, 4)
     client = NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(folder)}})
-    client.execute()
+    # the last bits of a fit, and so a figure, depend on the number of threads
+    client.execute(env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"})
     return notebook
 
 
