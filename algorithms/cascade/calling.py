@@ -77,7 +77,7 @@ class CalledModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             whole = name != "timeout"
             number = isinstance(value, Integral if whole else Real) and not isinstance(value, bool)
             if not number or not value >= least:
-                kind = "a whole number of at least" if whole else "seconds above 0, at least"
+                kind = "a whole number of at least" if whole else "seconds, at least"
                 raise InputError(f"{name}: expected {kind} {least:g}, found {value!r}")
         self.classes_ = np.unique(y) if self.classes is None else np.asarray(self.classes)
         if isinstance(X, pd.DataFrame):  # the function then gets frames, too
@@ -144,7 +144,8 @@ class CalledModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     late = isinstance(error, TimeoutError) and not str(error)
                     reason = f"no answer in {self.timeout:g} s" if late else reason_of(error)
         if complete:
-            raise ValueError(f"a call failed {1 + self.retries} times, at last by: {reason}")
+            times = f"{1 + self.retries} times, at last" if self.retries else "once,"
+            raise ValueError(f"a call failed {times} by: {reason}")
         return np.full(shape, np.nan)
 
     async def _answer(self, piece: Any) -> Any:
@@ -176,10 +177,8 @@ def _checked(probabilities: FloatArray, shape: tuple[int, int]) -> FloatArray:
     if probabilities.shape != shape:
         raise ValueError(f"expected probabilities of shape {shape}, found {probabilities.shape}")
     sums = probabilities.sum(axis=1)
-    if (
-        not ((probabilities >= 0) & (probabilities <= 1)).all()
-        or not (np.abs(sums - 1) <= _ROUNDED * shape[1]).all()
-    ):
+    of_sum = np.abs(sums - 1) <= _ROUNDED * shape[1]
+    if not (((probabilities >= 0) & (probabilities <= 1)).all() and of_sum.all()):
         raise ValueError("expected probabilities from 0 to 1 that add up to 1, found others")
     return probabilities
 

@@ -302,8 +302,8 @@ class WorkerPool:
                 if slot is None:
                     break
                 items = waiting or len(queue[0])
-                loads_of_some = [load for load in loads.values() if load < inf]
-                mean = (cost.seconds(items) + sum(loads_of_some)) / len(loads_of_some)
+                finite = [load for load in loads.values() if load < inf]
+                mean = (cost.seconds(items) + sum(finite)) / len(finite)
                 task = self._next(queue, cost.chunk(items, mean - loads[slot]))
                 waiting = max(0, waiting - len(task))
                 loads[slot] += cost.seconds(len(task))
