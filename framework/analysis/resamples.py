@@ -19,7 +19,7 @@ from framework.outcomes import RecordOutcomes, resample_weights
 from framework.streams import resample_stream
 
 RESAMPLES, FEWEST_RESAMPLES = 500, 100
-_DRAWN = 25_000_000  # most records x resamples: 500 resamples of up to 50,000 records
+_DRAWN = 7_500_000  # most records x resamples: 500 resamples of up to 15,000 records
 PILOT = 32  # resamples that tell which candidates cannot win any
 _FAR = 4.0  # candidates this many standard errors behind the winners, or beyond a limit, never win
 _VALUES = 1 << 17  # values of a metric in memory at a time: they stay in the processor's cache
@@ -57,7 +57,7 @@ class Resamples:
     seed : int
         The run's seed, so that a run has the same resamples for every analysis.
     resamples : int, optional
-        By default 500, but fewer for more than 50,000 records, down to 100 from 250,000 on: with so
+        By default 500, but fewer for more than 15,000 records, down to 100 from 75,000 on: with so
         many records chance has little effect.
     searched : int
         How many of the candidates, the last ones, come from the same search made anew in the first

@@ -289,6 +289,8 @@ class WorkerPool:
 
     def dispatch(self) -> None:
         """Send queued tasks to the workers with the least work, while any accepts more."""
+        if not any(slot.accepts(False) for slot in self.ready):
+            return
         now = perf_counter()
         loads = {slot: self._load(slot, now) for slot in self.ready}
         for kind, queue in self._queues.items():
