@@ -239,6 +239,17 @@ class Partition(Space):
             X[:, self.n :][np.arange(self.levels) >= used] = 0
         return X
 
+    def repaired(self, X: Array) -> Array:
+        """Return genomes similar to rows (m, d) of whole numbers within the bounds of the genes.
+
+        Gaps between blocks are closed, levels that are not used become 0, and where no item is in
+        a block the first one is.
+        """
+        X = X.astype(self.dtype)
+        X[(X[:, : self.n] < 0).all(axis=1), 0] = 0
+        X[:, : self.n] = compress(X[:, : self.n])
+        return self.settle(X)
+
     @cached_property
     def _counts(self) -> dict[tuple[int, int], int]:
         """Number of genomes by (items, blocks) that they have (Equation 1, times their levels)."""

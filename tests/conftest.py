@@ -23,7 +23,8 @@ from algorithms.ensembling.searches.small_ensembles import SmallEnsembles
 from algorithms.general.baselines import GridSearch, RandomSearch
 from algorithms.general.local_search import ParetoLocalSearch
 from algorithms.general.nsga2 import NSGAII
-from algorithms.general.pymoo_searches import NSGAIII, RVEA, SMSEMOA
+from algorithms.general.optuna_search import OptunaNSGAII
+from algorithms.general.pymoo_searches import NSGAIII, RVEA, SMSEMOA, PymooNSGAII
 from algorithms.hull.data import NetworkConfig
 from algorithms.hull.network import NetworkProblem
 from algorithms.hull.papers.archive_peers import ARMOEA, TwoArch2
@@ -319,7 +320,9 @@ ALGORITHMS: dict[str, tuple[Callable[..., Algorithm], list[Callable[[], Problem]
     "multi_ges": (partial(MultiGES, iterations=4), _COUNTS),
     "nsga2": (partial(NSGAII, population=20), _SEVERAL),
     "nsga3": (partial(NSGAIII, population=20), _SEVERAL),
+    "optuna_nsga2": (partial(OptunaNSGAII, population=20), _PARTITIONS),
     "pareto_es": (partial(ParetoES, batch=10), _COUNTS),
+    "pymoo_nsga2": (partial(PymooNSGAII, population=20), _PARTITIONS),
     "qdo_es": (partial(QDOES, batch=10), _COUNTS),
     "qo_es": (partial(QOES, batch=10), _COUNTS),
     "single_best": (SingleBest, _COUNTS),

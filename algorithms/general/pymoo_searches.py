@@ -1,4 +1,4 @@
-"""NSGA-III, RVEA and SMS-EMOA of pymoo, with variation operators that fit the space."""
+"""Searches of pymoo, with variation operators that fit the space or, to compare, with its own."""
 
 from __future__ import annotations
 
@@ -10,14 +10,19 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 from pymoo.algorithms.moo import sms
+from pymoo.algorithms.moo.nsga2 import NSGA2
 from pymoo.algorithms.moo.nsga3 import NSGA3
 from pymoo.algorithms.moo.rvea import RVEA as PymooRVEA
 from pymoo.core.crossover import Crossover
 from pymoo.core.mutation import Mutation
 from pymoo.core.population import Population
 from pymoo.core.problem import Problem as PymooProblem
+from pymoo.core.repair import Repair
 from pymoo.core.sampling import Sampling
 from pymoo.core.termination import NoTermination
+from pymoo.operators.crossover.ux import UX
+from pymoo.operators.mutation.pm import PM
+from pymoo.operators.sampling.rnd import IntegerRandomSampling
 from pymoo.operators.selection.tournament import TournamentSelection
 from pymoo.termination.max_gen import MaximumGenerationTermination
 from pymoo.util.ref_dirs import get_reference_directions
@@ -31,6 +36,7 @@ from framework.errors import InputError, Unfit
 from framework.problem import Problem
 from framework.roles import Roles
 from framework.settings import Rate
+from framework.space import Partition
 
 
 class PymooSearch(SteadyState):
@@ -238,6 +244,42 @@ class SMSEMOA(PymooSearch):
         return sms.SMSEMOA(pop_size=population, selection=selection, **parts)
 
 
+class PymooNSGAII(PymooSearch):
+    """NSGA-II as users of pymoo have it on whole numbers, to compare with.
+
+    Uniform crossover of four in five pairs, and polynomial mutation (index 3) that is rounded. They
+    know nothing of partitions: what is no genome is repaired to a similar one. ``nsga2`` has the
+    operators of EMSCO.
+
+    Parameters
+    ----------
+    population : int
+        Number of survivors, and of children in each generation.
+    """
+
+    spaces = (Partition,)
+
+    def __init__(
+        self,
+        problem: Problem,
+        roles: Roles,
+        *,
+        seed: int,
+        population: Annotated[int, Field(ge=2)] = 100,
+    ) -> None:
+        super().__init__(problem, roles, seed=seed, population=population)
+
+    def _pymoo(self, population: int, **parts: Any) -> Any:
+        assert isinstance(self.space, Partition)
+        parts |= {
+            "sampling": IntegerRandomSampling(),
+            "crossover": UX(prob=0.8),
+            "mutation": PM(prob=1.0, eta=3.0, vtype=float),
+            "repair": _Repair(self.space),
+        }
+        return NSGA2(pop_size=population, **parts)
+
+
 def _tell(search: Any, evaluated: Any) -> None:
     """Let pymoo's algorithm select among its members and evaluated candidates."""
     # NSGA-III switches warnings off for the whole process; RVEA takes arccos(1 + 1e-16)
@@ -322,3 +364,14 @@ class _Mutate(Mutation):  # type: ignore[misc]
 
     def _do(self, problem: Any, X: Array, *_: Any, random_state: Any = None, **__: Any) -> Array:
         return self.moves.mutate(X.astype(self.moves.dtype), random_state)
+
+
+class _Repair(Repair):  # type: ignore[misc]
+    """Genomes similar to vectors of real numbers within the bounds of the genes."""
+
+    def __init__(self, space: Partition) -> None:
+        super().__init__()
+        self.space = space
+
+    def _do(self, problem: Any, X: Array, **_: Any) -> Array:
+        return self.space.repaired(np.rint(X)).astype(np.int64)

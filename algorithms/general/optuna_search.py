@@ -1,0 +1,96 @@
+"""Optuna's NSGA-II, one trial for each candidate, to compare with."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import numpy as np
+import optuna
+from optuna.distributions import BaseDistribution, IntDistribution
+from optuna.samplers import NSGAIISampler
+from optuna.trial import TrialState
+from pydantic import Field
+
+from framework.algorithm import Algorithm
+from framework.arrays import Array
+from framework.batch import Evaluated
+from framework.problem import Problem
+from framework.roles import Roles
+from framework.space import Partition
+
+
+class OptunaNSGAII(Algorithm):
+    """NSGA-II as users of Optuna have it on whole numbers, to compare with.
+
+    It is ``NSGAIISampler`` with its defaults. It knows nothing of partitions: what is no genome is
+    repaired to a similar one. Time grows with the square of the number of evaluations.
+
+    Parameters
+    ----------
+    population : int
+        Number of parents, and of trials in each generation.
+    """
+
+    spaces = (Partition,)
+
+    def __init__(
+        self,
+        problem: Problem,
+        roles: Roles,
+        *,
+        seed: int,
+        population: Annotated[int, Field(ge=2)] = 50,
+    ) -> None:
+        super().__init__(problem, roles, seed=seed)
+        bounds = zip(self.space.lower.tolist(), self.space.upper.tolist(), strict=True)
+        self._genes: dict[str, BaseDistribution] = {
+            f"gene {j}": IntDistribution(*ends) for j, ends in enumerate(bounds)
+        }
+        self.population = population
+        self._trials: list[optuna.Trial] = []
+        with _silent():
+            self._study = optuna.create_study(
+                directions=["minimize"] * len(roles.objectives),
+                sampler=NSGAIISampler(
+                    population_size=population, seed=int(self.rng.integers(2**32))
+                ),
+            )
+
+    def propose(self) -> Array:
+        """Return the trials of a generation, (population, d)."""
+        assert isinstance(self.space, Partition)
+        with _silent():
+            self._trials = [self._study.ask(self._genes) for _ in range(self.population)]
+        rows = [[trial.params[gene] for gene in self._genes] for trial in self._trials]
+        return self.space.repaired(np.array(rows))
+
+    def learn(self, batch: Evaluated) -> None:
+        """Tell the study the losses of the trials, or that they failed."""
+        losses = self.roles.losses(batch.values).tolist()
+        violations = self.roles.violation(batch.values).tolist()
+        with _silent():
+            for trial, row, violation, ok in zip(
+                self._trials, losses, violations, batch.ok.tolist(), strict=True
+            ):
+                if ok:
+                    if self.roles.constraints:
+                        trial.set_constraint("violation", violation)
+                    self._study.tell(trial, row)
+                else:
+                    self._study.tell(trial, state=TrialState.FAIL)
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Keep Optuna from announcing studies, and its experimental options."""
+    verbosity = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            yield
+    finally:
+        optuna.logging.set_verbosity(verbosity)
