@@ -19,7 +19,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -224,24 +226,42 @@ def numpy_loop(problem: MultiStageProblem, candidates: int = 1000) -> float:
     return (time.process_time() - start) / candidates * 1e9
 
 
-def bench_tables(records: Sequence[int] = (1_000, 10_000, 100_000), features: int = 10) -> None:
-    """Print CPU seconds of fits with 10,000 evaluations and of what to expect; memory so far."""
+def bench_tables(
+    records: Sequence[int] = (1_000, 10_000, 100_000, 1_000_000),
+    features: Sequence[int] = (10, 20, 50, 100, 200),
+    evaluations: Sequence[int] = (10_000, 100_000, 1_000_000),
+) -> None:
+    """Print how time and memory of fits grow with records, features and evaluations, in turn."""
+    sizes = {"records": 10_000, "features": 10, "evaluations": 10_000}
+    rows, alone = [], partial(ProcessPoolExecutor, 1, get_context("spawn"))
+    for axis, values in zip(sizes, (records, features, evaluations), strict=True):
+        smaller, quicker = 0, 0.0
+        for value in values:
+            row = sizes | {axis: value}
+            with alone() as process:  # for each row, as memory is the most that a process had
+                fit, expected, memory = process.submit(fitted, **row).result()
+            slope = f"{np.log(fit / quicker) / np.log(value / smaller):.2f}" if smaller else ""
+            smaller, quicker = value, fit
+            figures = f"{fit:.2f}", slope, f"{expected:.2f}", f"{memory:,.0f}"
+            rows.append((*(f"{size:,}" for size in row.values()), *figures))
+    heads = f"{','.join(sizes)},fit,exponent,what to expect,MB"
+    print_table("ParetoMultiStage, five folds: CPU seconds", heads, rows, 0)
+
+
+def fitted(records: int, features: int, evaluations: int) -> tuple[float, float, float]:
+    """Return CPU seconds of a fit and of what to expect of its front, and the most memory, MB."""
     os.environ["PARETOLAB_CACHE"] = "off"
-    rows = []
-    for n in (300, *sorted(records)):  # the first one compiles
+    for n, budget in ((300, 200), (records, evaluations)):  # the first one compiles
         random = np.random.default_rng(0)
         X = random.normal(size=(n, features))
         y = X[:, ::2].sum(axis=1) / np.sqrt(features / 2) + random.normal(size=n) / 2 > 0
         start = time.process_time()
-        fitted = ParetoMultiStage(budget=10_000, verbose=False).fit(X, y)
+        search = ParetoMultiStage(budget=budget, verbose=False).fit(X, y)
         middle = time.process_time()
-        fitted.front_  # noqa: B018
-        fit, expected = middle - start, time.process_time() - middle
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        figures = f"{fit:.2f}", f"{expected:.2f}", f"{expected / fit:.2f}", f"{memory:,.0f}"
-        rows.append((f"{n:,}", str(features), *figures))
-    heads = "records,features,fit,what to expect,of the fit,MB"
-    print_table("ParetoMultiStage, five folds: CPU seconds", heads, rows[1:], 0)
+        search.front_  # noqa: B018
+        end = time.process_time()
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return middle - start, end - middle, memory
 
 
 def bench_start() -> None:
