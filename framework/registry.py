@@ -10,6 +10,7 @@ configuration as soon as it is installed::
 from __future__ import annotations
 
 import reprlib
+from collections import Counter
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from functools import cache
@@ -115,8 +116,15 @@ def require_columns(needed: Iterable[str], columns: Collection[str], where: obje
     ------
     RecordsError
         Columns are missing: up to 100 are named, with the most similar columns for the first few.
+        Or two columns have the name of one that is needed.
     """
-    needed, present = dict.fromkeys(needed), set(columns)
+    needed, present = dict.fromkeys(needed), Counter(columns)
+    twice = next((name for name in needed if present[name] > 1), None)
+    if twice is not None:
+        raise RecordsError(
+            f"{where or 'data'}: expected distinct column names, found {twice!r} more than once; "
+            "rename one"
+        )
     lacking = [name for name in needed if name not in present]
     if lacking:
         *most, last = map(repr, lacking[:_NAMED])

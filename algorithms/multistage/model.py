@@ -288,6 +288,8 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
             super().check_columns(names)
         elif self.missing == "impute":
             require_columns((self.encoder_.feature_names[i] for i in self.stages_[0]), names)
+        else:
+            require_columns(set(self.encoder_.feature_names) & set(names), names)
 
     def predict_table(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Predict records of a table, which may have further columns.

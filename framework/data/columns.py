@@ -203,6 +203,7 @@ def stripped(column: pd.Series[Any], gaps: Sequence[str] = ()) -> pd.Series[Any]
 
 def as_dates(texts: pd.Series[Any], form: str) -> pd.Series[Any]:
     """Return texts as datetime64 (of UTC where they name a zone), NaT where one is no such date."""
+    texts = texts.where(~texts.isin(["now", "today"]), None)  # pandas would ask the clock
     return pd.to_datetime(texts, format=form, errors="coerce", utc=True).dt.tz_localize(None)
 
 

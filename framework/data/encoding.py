@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -24,10 +25,13 @@ from framework.arrays import (
     is_number,
 )
 from framework.data.columns import (
+    ISO,
     MOST_CATEGORIES,
     Reading,
+    as_dates,
     is_date,
     is_numeric,
+    stripped,
     to_numbers,
     to_texts,
     to_times,
@@ -207,19 +211,27 @@ def _days(column: pd.Series[Any], name: str) -> FloatArray:
     """Return days since 1970, NaN where a date is missing."""
     if column.isna().all():
         return np.full(len(column), np.nan)
-    try:
-        times = to_times(pd.to_datetime(column, utc=True))
-    except (ValueError, TypeError) as error:
-        read = pd.to_datetime(column, utc=True, errors="coerce")
-        raise unusable(column[read.isna() & column.notna()], name, "dates") from error
+    if not is_date(column):  # pandas would take numbers for nanoseconds, and guess forms of texts
+        texts = stripped(column, ("NaT", "nan", "None"))
+        numbers = np.array([isinstance(value, Number) for value in column])
+        read = as_dates(texts.where(~numbers, None), ISO)
+        wrong = read.isna() & texts.notna()
+        if wrong.any():
+            raise unusable(column[wrong], name, "dates such as 2026-11-21")
+        column = read
+    times = to_times(column)
     return np.where(np.isnat(times), np.nan, times.astype(np.int64) / 1e6 / _DAY)
 
 
 def _numbers(column: pd.Series[Any], name: str) -> FloatArray:
+    values = column.dropna()
+    if values.empty:
+        return np.full(len(column), np.nan)
     try:
+        if column.dtype.kind in "mMc":  # numpy would make numbers of dates
+            raise TypeError(column.dtype)
         return to_numbers(column)
     except (ValueError, TypeError) as error:
-        values = column.dropna()
         wrong = values[[not is_number(value) for value in values]].map(category_text)
         raise unusable(wrong, name, "numbers") from error
 

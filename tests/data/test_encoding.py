@@ -129,6 +129,43 @@ def test_mistakes_in_new_data(frame, change, sentence):
     assert str(caught.value) == sentence
 
 
+DAYS = pd.DataFrame({"n": [1.0, 2.0], "day": pd.to_datetime(["2020-02-01", "2021-05-05"])})
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pd.to_datetime(["2020-02-01", None]),
+        pd.to_datetime(["2020-02-01", None]).tz_localize("UTC"),
+        pd.to_timedelta(["3D", None]),
+        [1 + 2j, None],
+    ],
+)
+def test_dates_and_complex_numbers_are_no_numbers(values):
+    encoder = Encoder.fit(DAYS)
+    with pytest.raises(InputError, match=r"^feature 'n': expected numbers, found '.+' in record 1"):
+        encoder.transform(DAYS.assign(n=values))
+    gaps = encoder.transform(DAYS.assign(n=pd.to_datetime([None, None])))
+    assert np.array_equal(gaps, encoder.transform(DAYS.assign(n=np.nan)))
+
+
+@pytest.mark.parametrize("value", [20200201, 1580515200, 1.5, True, "now", "today", "01.02.2020"])
+def test_only_dates_and_texts_of_one_form_are_dates(value):
+    """Else numbers are nanoseconds of 1970, and the form of a text depends on other records."""
+    encoder = Encoder.fit(DAYS)
+    for values in ([value, None], pd.Series([value, "2020-01-13"], dtype=object)):
+        with pytest.raises(InputError, match=r"^feature 'day': expected dates such as 2026-11-21"):
+            encoder.transform(DAYS.assign(day=values))
+
+
+@pytest.mark.parametrize("text", ["2020-02-01", " 2020-02-01 00:00", "2020-02-01T01:00:00+01:00"])
+def test_texts_of_dates_are_read_as_dates(text):
+    encoder = Encoder.fit(DAYS)
+    answers = encoder.transform(DAYS.assign(day=pd.Series([text, ""], dtype=object)))
+    expected = DAYS.assign(day=pd.to_datetime(["2020-02-01", None]))
+    assert np.array_equal(answers, encoder.transform(expected))
+
+
 def test_mistakes_in_fitting(frame):
     for bad in (frame.assign(age=np.nan), frame.assign(sex=pd.Series([None] * 4, dtype=str))):
         with pytest.raises(InputError, match="expected values in the training part, found none"):

@@ -217,6 +217,20 @@ def test_mistakes(parameters, sentence):
     assert sentence in str(caught.value)
 
 
+@pytest.mark.parametrize("missing", ["impute", "ask", "reject"])
+def test_a_feature_in_two_columns_is_refused(missing):
+    model, frame, _ = fitted(reject_label="inconclusive", threshold=0.9)
+    model.missing = missing
+    for stage in model.stages_[:2]:
+        name = model.encoder_.feature_names[stage[0]]
+        twice = pd.concat([frame, frame[[name]]], axis=1)
+        with pytest.raises(InputError, match=f"expected distinct column names, found '{name}'"):
+            model.answers(twice)
+    further = frame.assign(further=1)
+    further = pd.concat([further, further[["further"]]], axis=1)
+    pd.testing.assert_frame_equal(model.answers(further), model.answers(frame))
+
+
 def test_predict_table():
     model, frame, _ = fitted(reject_label="inconclusive", threshold=0.9)
     shuffled = frame.sample(frac=1, random_state=0).drop(columns="f3").assign(more=1)
