@@ -63,6 +63,7 @@ _WANTED: dict[str, str] = {
     "bool_type": "true or false",
     "bool_parsing": "true or false",
     "string_type": "a text",
+    "invalid_key": "a text as key",
     "list_type": "a list",
     "tuple_type": "a list",
     "dict_type": "a section (keys and values)",
