@@ -16,6 +16,7 @@ from framework.registry import nearest
 ROW_TOLERANCE = 1e-4
 """How far the sum of a record's probabilities may be from one; rounding to float32 adds less."""
 
+_LARGEST_COST = 1e100  # its square, and sums of such, are finite
 _SLACK = 1e-6  # how far a rounded probability may lie outside of 0..1; it is clipped
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ID = re.compile(r"[^./\\\0][^/\\\0]*")
@@ -249,6 +250,11 @@ def checked_cost(values: Any, ids: tuple[str, ...], name: str, where: str) -> Fl
                 f"({array[first]:g}) of {ids[first]!r}; measure it, or leave out that cost or "
                 "that model"
             )
+    if array.max() > _LARGEST_COST:
+        raise InputError(
+            f"{place}: expected at most {_LARGEST_COST:g} for each model, found {array.max():g} of "
+            f"{ids[int(array.argmax())]!r}; give that cost in a larger unit"
+        )
     return frozen(array)
 
 
