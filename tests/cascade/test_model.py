@@ -308,7 +308,7 @@ def test_a_call_that_fails_or_is_late_is_made_again_and_then_left():
         (SystemExit(), r"RuntimeError: SystemExit\(\)"),
         (asyncio.CancelledError(), "CancelledError"),
         ([[0.9, 0.9, 0.9]], "probabilities from 0 to 1 that add up to 1, found others"),
-        ([[0.5, 0.5]], r"of shape \(\d+, 3\), found"),
+        ([[0.5, 0.5]], r"of shape \(\d+, 2\) where \(\d+, 3\) was"),
     ],
 )
 @pytest.mark.parametrize("waits", [True, False])
