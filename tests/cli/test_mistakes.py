@@ -291,3 +291,6 @@ tracking: null
     file.write_text(text.replace("abstain: no", "abstain: yes"))
     assert main(["check", str(file)]) == 2
     assert "expected another value than true or false" in capsys.readouterr().err
+    file.write_text(text.replace("abstain: no", "abstain: [no, last]"))
+    assert main(["check", str(file)]) == 2
+    assert "'last' or 'early', found ['no', 'last']" in capsys.readouterr().err
