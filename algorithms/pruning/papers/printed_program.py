@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, Field
 
 from algorithms.pruning.branch_and_bound.instance import Instance, Pruned, Requirements, scaled
 from algorithms.pruning.branch_and_bound.solver import share_of_gap
 from algorithms.pruning.diversity import Demand
-from algorithms.pruning.searches.base import FRACTIONS, ProgramSearch, WeightsKey
+from algorithms.pruning.searches.base import FRACTIONS, AnyWeights, ProgramSearch
 from algorithms.pruning.votes import Weights
 from framework.algorithm import Outcome
 from framework.arrays import Array, BoolArray, FloatArray
@@ -275,7 +275,7 @@ def _no_row(name: object) -> str:
     )
 
 
-def _with_row(weights: object) -> object:
+def _with_row(weights: AnyWeights | None) -> AnyWeights | None:
     if weights in FRACTIONS:
         raise ValueError(_no_row(weights))
     return weights
@@ -311,7 +311,7 @@ class PrintedProgram(ProgramSearch):
         problem: Problem,
         roles: Roles,
         *,
-        weights: Annotated[WeightsKey | None, BeforeValidator(_with_row)] = None,
+        weights: Annotated[AnyWeights | None, AfterValidator(_with_row)] = None,
         solver: str = "HIGHS",
         seconds: Annotated[float, Field(gt=0)] | None = None,
         options: dict[str, Any] | None = None,
