@@ -60,7 +60,8 @@ def _named(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if _PART in str(error.filename or _PART):  # the system names no file where it is full
-            error.filename, error.filename2 = str(path), None
+            error.filename = str(path)
+            del error.filename2  # None would be told as a second name
         raise
 
 

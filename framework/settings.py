@@ -110,14 +110,21 @@ class Section(BaseModel):
     @classmethod
     def _no_number_from_yes(cls, value: Any, info: ValidationInfo) -> Any:
         """Refuse yes and no, which pydantic would read as 1 and 0, unless they are choices."""
-        if isinstance(value, bool) and info.field_name is not None:
-            annotation = str(cls.model_fields[info.field_name].annotation)
-            word = "yes" if value else "no"  # YAML makes a truth value of either
-            if f"'{word}'" in annotation:
-                return word
-            if "bool" not in annotation and "Any" not in annotation:
-                raise ValueError(f"expected another value than true or false, found {value}")
+        if info.field_name is None:
+            return value
+        annotation = str(cls.model_fields[info.field_name].annotation)
+        if isinstance(value, list):
+            return [_choice(item, annotation) for item in value]
+        value = _choice(value, annotation)
+        if isinstance(value, bool) and "bool" not in annotation and "Any" not in annotation:
+            raise ValueError(f"expected another value than true or false, found {value}")
         return value
+
+
+def _choice(value: Any, annotation: str) -> Any:
+    """Return yes or no, of which YAML makes a truth value, as a text where that is a choice."""
+    word = "yes" if value else "no"
+    return word if isinstance(value, bool) and f"'{word}'" in annotation else value
 
 
 class SectionOfKind(Section):

@@ -150,6 +150,7 @@ MISTAKES = [
     (put("algorithm.kind", "randon"), "algorithm.kind: expected one of ", "mean 'random'?"),
     # missing
     (drop("budget"), "budget: expected a value, found nothing", ""),
+    (drop("algorithm"), "algorithm: expected one of ", "; add a line such as `algorithm: KIND`"),
     (put("objectives", [{"sense": "min"}]), "objectives.0.metric: expected a value, found no", ""),
     (put("algorithm", {}), "algorithm.kind: expected one of ", "found nothing"),
     (put("budget", {}), "budget: expected one of generations, evaluations,", "found none"),

@@ -50,6 +50,7 @@ def test_a_full_disk_leaves_the_old_one(tmp_path, monkeypatch):
         write_whole(path, "new")
     assert path.read_text() == "old"
     assert refused.value.filename == str(path)  # which the system does not say
+    assert str(refused.value) == f"[Errno 28] No space left on device: {str(path)!r}"
     assert os.listdir(tmp_path) == ["file"]
     folder = tmp_path / "folder"
     with pytest.raises(OSError, match="No space left") as refused, whole_folder(folder):

@@ -16,9 +16,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from framework.arrays import Array, FloatArray
 from framework.errors import InputError
+from framework.libraries.checks import probabilities_of
+from framework.libraries.members import shaped
 from framework.machine import reason_of
-
-_ROUNDED = 0.01  # by which each of the probabilities may be rounded
 
 
 class CalledModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -136,7 +136,8 @@ class CalledModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             for _ in range(1 + self.retries):
                 try:
                     answer = await asyncio.wait_for(self._answer(piece), self.timeout)
-                    return _checked(np.asarray(answer, dtype=np.float64), shape)
+                    answers = shaped(np.asarray(answer, dtype=np.float64), shape)
+                    return probabilities_of(answers)
                 except (Exception, asyncio.CancelledError) as error:  # it is repeated
                     task = asyncio.current_task()
                     if task is not None and task.cancelling():  # since another call has failed
@@ -170,17 +171,6 @@ def _begun(function: Callable[[], Any]) -> Future[Any]:
 
     threading.Thread(target=work, daemon=True).start()
     return future
-
-
-def _checked(probabilities: FloatArray, shape: tuple[int, int]) -> FloatArray:
-    """Return what a call answered; raise ValueError if it is something other than probabilities."""
-    if probabilities.shape != shape:
-        raise ValueError(f"expected probabilities of shape {shape}, found {probabilities.shape}")
-    sums = probabilities.sum(axis=1)
-    of_sum = np.abs(sums - 1) <= _ROUNDED * shape[1]
-    if not (((probabilities >= 0) & (probabilities <= 1)).all() and of_sum.all()):
-        raise ValueError("expected probabilities from 0 to 1 that add up to 1, found others")
-    return probabilities
 
 
 def called(model: Any) -> Any:

@@ -43,6 +43,10 @@ class CascadePolicy(DeployableModel):
 
     def __init__(self, policy: Policy, cases: Sequence[Mapping[str, Any]] = ()) -> None:
         self.policy, self.cases = policy, list(cases)
+        self._failures = dict.fromkeys(policy.models, 0)
+
+    def failures(self) -> Mapping[str, int]:
+        return self._failures
 
     def take_promises(self, promises: Mapping[str, Promise]) -> None:
         self.policy = self.policy.promising(promises)
@@ -79,9 +83,12 @@ class CascadePolicy(DeployableModel):
 
             def ask(name: str, i: int = i) -> Any:
                 values = [column[i] for column in columns[name]]
-                if policy.answer == "cumulative_mean":
-                    return None if any(v != v for v in values) else [float(v) for v in values]
-                return None if values[1] != values[1] else (values[0], float(values[1]))
+                numbers = values if policy.answer == "cumulative_mean" else values[1:]
+                if any(v != v for v in numbers):
+                    self._failures[name] += 1
+                    return None
+                heard = [float(v) for v in numbers]
+                return heard if policy.answer == "cumulative_mean" else (values[0], *heard)
 
             label, confidence, model, asked = decide(plain, ask)
             rows.append((label, confidence, model, len(asked)))

@@ -98,6 +98,8 @@ class Indicator:
         objectives.
     on_request : bool
         Whether comparisons show the indicator only if it is asked for by name.
+    share : bool
+        Whether it lies between 0 and 1, and so do intervals of it.
     """
 
     label: str
@@ -105,6 +107,7 @@ class Indicator:
     text: str
     measure: Callable[[Judged], float]
     on_request: bool = False
+    share: bool = False
 
 
 def indicators() -> dict[str, Indicator]:
@@ -152,6 +155,7 @@ def _of_metric(metric: Metric) -> Indicator:
         f"{metric.text or metric.name.replace('_', ' ')}, mean over the solutions judged",
         mean,
         on_request=True,
+        share=metric.kind == "bounded" and metric.ends == (0.0, 1.0),
     )
 
 
@@ -160,6 +164,7 @@ HYPERVOLUME = Indicator(
     "high",
     "share of the box of worst and best values that the front dominates",
     lambda judged: volume(judged.losses, judged.roles),
+    share=True,
 )
 HYPERVOLUME_SHARE = Indicator(
     "share of the hypervolume",
@@ -180,6 +185,7 @@ SHARE = Indicator(
     "high",
     "share of the reference front's vectors found",
     lambda judged: float(judged.reached().mean()),
+    share=True,
 )
 FOUND = Indicator(
     "vectors found",
@@ -222,6 +228,7 @@ HYPERVOLUME_EXPECTED = Indicator(
     "high",
     "hypervolume of what is to be expected of the solutions on new records",
     _on_new_records("expected", volume),
+    share=True,
 )
 HYPERVOLUME_OPTIMISTIC = Indicator(
     "test hypervolume, optimistic",
@@ -229,6 +236,7 @@ HYPERVOLUME_OPTIMISTIC = Indicator(
     "hypervolume on test records of the solutions that no other one dominates there "
     "(arXiv 2212.04183)",
     _on_new_records("test", volume),
+    share=True,
 )
 HYPERVOLUME_PESSIMISTIC = Indicator(
     "test hypervolume, pessimistic",
@@ -236,18 +244,21 @@ HYPERVOLUME_PESSIMISTIC = Indicator(
     "hypervolume on test records of the solutions that dominate no other one there: the gap to the "
     "optimistic one is what a choice by the records searched may cost (arXiv 2212.04183)",
     _on_new_records("test", lambda losses, roles: volume(losses[nondominated(-losses)], roles)),
+    share=True,
 )
 FRONT_EXPECTED = Indicator(
     "expected share of the front",
     "high",
     "share of the solutions that no other one dominates by what is to be expected of them",
     _on_new_records("expected", _share_nondominated),
+    share=True,
 )
 FRONT_TEST = Indicator(
     "share of the front on test",
     "high",
     "share of the solutions that no other one dominates on test records",
     _on_new_records("test", _share_nondominated),
+    share=True,
 )
 ON_NEW_RECORDS = (
     "hypervolume_expected",

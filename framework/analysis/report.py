@@ -306,9 +306,10 @@ def _spread(comparison: Comparison, values: pd.DataFrame, by: str) -> pd.DataFra
     rows = []
     for (case, method), part in values.groupby([by, "method"], sort=False):
         published = comparison.paper.get(str(case), {}).get(str(method), {})
-        for name in comparison.indicators:
+        for name, indicator in comparison.indicators.items():
             sample = part[name].to_numpy(dtype=np.float64)
-            mean, low, high = interval(sample)
+            mean, *ends = interval(sample)
+            low, high = np.clip(ends, 0, 1).tolist() if indicator.share else ends
             finite = len(sample) > 1 and np.isfinite(sample).all()
             rows.append(
                 {

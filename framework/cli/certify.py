@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -190,7 +191,10 @@ def _refusal(front: Front, proof: Certification, limits: str, delta: float) -> s
 
 
 def _figures(test: Tested) -> str:
-    return ", ".join(f"{name} {value:.4g}" for name, value in test.measured.items())
+    return ", ".join(
+        f"{name} of no record" if math.isnan(value) else f"{name} {value:.4g}"
+        for name, value in test.measured.items()
+    )
 
 
 def _remarks(front: Front, proof: Certification, delta: float) -> list[str]:

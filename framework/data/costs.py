@@ -313,6 +313,7 @@ def exact_costs(costs: FloatArray, records: int = 1) -> tuple[IntArray, int]:
         A sum over so many records might reach 2**62.
     """
     exact = [Fraction(repr(float(cost))) for cost in costs]  # of the decimals that a user writes
+    total = float(min(sum(exact), 10**308))  # for messages; a float ends soon after
     scale = math.lcm(*(cost.denominator for cost in exact))
     if scale > _LONGEST_SCALE:
         scale, smallest = _BINARY_SCALE, min(cost for cost in exact if cost)
@@ -322,14 +323,14 @@ def exact_costs(costs: FloatArray, records: int = 1) -> tuple[IntArray, int]:
             least = _LEAST_UNITS * max(sum(exact), 1) * records / _LARGEST_SUM
             raise InputError(
                 f"costs: expected 0 or at least {float(2 * least):.3g} each, for {records} records "
-                f"and costs of {float(sum(exact)):.3g} in all, found {float(smallest):.3g}; make "
+                f"and costs of {total:.3g} in all, found {float(smallest):.3g}; make "
                 "it 0 or larger"
             )
     units = [round(cost * scale) for cost in exact]
     if sum(units) * records >= _LARGEST_SUM:
         raise InputError(
             f"costs: expected a sum below {_LARGEST_SUM / scale / records:.3g} for {records} "
-            f"records, found {sum(units) / scale:.3g}; give costs in a larger unit"
+            f"records, found {total:.3g}; give costs in a larger unit"
         )
     return np.array(units, dtype=np.int64), scale
 

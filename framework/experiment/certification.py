@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -42,7 +43,8 @@ class Tested(NamedTuple):
     p : float
         The p-value of the hypothesis that the solution breaks a limit.
     measured : mapping of str to float
-        The metrics with limits, on the fresh records.
+        The metrics with limits, on the fresh records; NaN where a mean is over none of them, such
+        as that of a class that none of them has.
     """
 
     position: int
@@ -367,5 +369,7 @@ def _claims(
 
 
 def _worst(condition: Condition, samples: Sequence[Sample]) -> float:
+    if not all(sample.records for sample in samples):
+        return math.nan
     means = [sample.mean for sample in samples]
     return min(means) if condition.operator in (">", ">=") else max(means)

@@ -63,6 +63,7 @@ _WANTED: dict[str, str] = {
     "bool_type": "true or false",
     "bool_parsing": "true or false",
     "string_type": "a text",
+    "invalid_key": "a text as key",
     "list_type": "a list",
     "tuple_type": "a list",
     "dict_type": "a section (keys and values)",
@@ -527,6 +528,9 @@ def _error_line(
         hint = registry.nearest(deeper or last, deeper or keys)
         return f"{start}: unknown key; expected {listed}; found {place[-1]!r}{hint}"
     if kind == "missing":
+        for section in _models_at(model, raw, place):
+            if issubclass(section, Options):
+                return f"{start}: {section.lacking()}; add a line such as `{place[-1]}: KIND`"
         return f"{start}: expected a value, found nothing"
     if kind == "value_error":  # a sentence of ours
         return f"{start}: {details[0]['ctx']['error']}"

@@ -6,7 +6,7 @@ import errno
 import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -123,13 +123,20 @@ def _made(path: Path | None, name: str, files: Mapping[str, str]) -> Iterator[Ru
             else:
                 return free
 
-    with new_directory(files, Path("runs") if path is None else path.parent, place) as folder:
-        run_dir = RunDir(folder, owned=True)
-        try:
-            yield run_dir
-        finally:
-            if not run_dir.has_begun:
-                remove_directory(folder)
+    near = Path("runs") if path is None else path.parent
+    missing = [above for above in (near, *near.parents) if not above.exists()]
+    try:
+        with new_directory(files, near, place) as folder:
+            run_dir = RunDir(folder, owned=True)
+            try:
+                yield run_dir
+            finally:
+                if not run_dir.has_begun:
+                    remove_directory(folder)
+    finally:
+        with suppress(OSError):  # something is in it
+            for above in missing:
+                above.rmdir()
 
 
 @contextmanager

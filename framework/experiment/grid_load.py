@@ -296,7 +296,7 @@ def _placed(line: str, case: _Crossed, raw: Mapping[str, Any], path: Path) -> st
     for above, section in case.sections.items():
         if f"{key}.".startswith(f"{above}."):
             return f"{path}: experiment.{section}: {text}"
-    ours = key.partition(".")[0] not in _OF_A_FILE
+    ours = key.partition(".")[0] in {*RunConfig.model_fields, *raw}.difference(_OF_A_FILE)
     ours |= any(f"{k}.".startswith(f"{key}.") for k in flatten(raw))
     return f"{path}: {text}" if ours and text != line else line
 
@@ -353,7 +353,9 @@ def _raw_case(
     change = {key: value for key, value in change.items() if key != "methods"}
     place = _file_of(change, path)
     if "config" in change:
-        name = str(change.pop("config"))
+        name = change.pop("config")
+        if not isinstance(name, str):
+            raise InputError(f"config: expected the path of a file, found {name!r}")
         note_configuration(place, "config", name)
         file = read_yaml(place)
         case = _over({key: file[key] for key in _OF_A_FILE if key in file}, case)

@@ -11,8 +11,6 @@ from __future__ import annotations
 import json
 import math
 import time
-import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,13 +22,12 @@ import numpy as np
 
 from framework.arrays import FloatArray, IntArray
 from framework.batch import Evaluated
-from framework.errors import DAMAGED
 from framework.experiment.run_dir import RunDir
 from framework.files import write_whole
 from framework.front import Archive
 from framework.preparation import PreparationProgress
 from framework.run.driver import Callback
-from framework.security import JSON_BYTES, arrays_of, parse_json, read_bytes, read_text
+from framework.security import BAD_ARRAYS, JSON_BYTES, arrays_of, parse_json, read_bytes, read_text
 
 _MOMENTS = 40  # spread evenly over the logarithm of the evaluations
 
@@ -99,7 +96,7 @@ def _read(path: Path) -> list[Moment] | None:
         parts = np.split(losses, np.cumsum(sizes)[:-1])
         columns = zip(evaluations.tolist(), seconds.tolist(), parts, strict=True)
         return [Moment(*column) for column in columns]
-    except (*DAMAGED, OSError, zipfile.BadZipFile, zlib.error, EOFError):
+    except BAD_ARRAYS:
         return None
 
 

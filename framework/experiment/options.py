@@ -55,6 +55,11 @@ class Options(Section):
         def __getattr__(self, name: str) -> Any: ...
 
     @classmethod
+    def lacking(cls) -> str:
+        """Return the sentence that a kind is missing, with all that there are."""
+        return f"expected one of {', '.join(registry.names(cls._group))}; found nothing"
+
+    @classmethod
     def of_kind(cls, kind: object) -> type[Self]:
         """Return the model of a kind: the options of the class that is registered, and ``kind``.
 
@@ -64,8 +69,7 @@ class Options(Section):
             Nothing is registered under this name, or no subclass of the contract.
         """
         if kind is None:
-            names = ", ".join(registry.names(cls._group))
-            raise InputError(f"expected one of {names}; found nothing")
+            raise InputError(cls.lacking())
         try:
             implementation: Any = registry.load(cls._group, str(kind))
         except InputError as error:

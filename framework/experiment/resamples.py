@@ -8,20 +8,17 @@ or problem.
 
 from __future__ import annotations
 
-import zlib
 from io import BytesIO
 from typing import NamedTuple
-from zipfile import BadZipFile
 
 import numpy as np
 
 from framework.arrays import Array, FloatArray
-from framework.errors import DAMAGED
 from framework.experiment.expected import Evidence
 from framework.experiment.run_dir import RunDir
 from framework.files import write_whole
 from framework.front import Front
-from framework.security import JSON_BYTES, arrays_of, read_bytes
+from framework.security import BAD_ARRAYS, JSON_BYTES, arrays_of, read_bytes
 
 STEPS = 65_534  # one more stands for "not known"
 _RESAMPLES, _FEWEST = 200, 25  # that are kept, and that are kept of a large front
@@ -100,6 +97,6 @@ def read_resamples(run_dir: RunDir, front: Front) -> FrontResamples | None:
             and low.dtype == high.dtype == np.float64
             and bool(np.isfinite([low, high]).all())
         )
-    except (*DAMAGED, OSError, BadZipFile, zlib.error, EOFError):
+    except BAD_ARRAYS:
         return None
     return FrontResamples(names, low, high, steps) if fits else None

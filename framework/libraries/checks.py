@@ -16,6 +16,8 @@ from framework.registry import nearest
 ROW_TOLERANCE = 1e-4
 """How far the sum of a record's probabilities may be from one; rounding to float32 adds less."""
 
+_LARGEST_COST = 1e100  # its square, and sums of such, are finite
+_ROUNDED = 0.01  # by which each of the probabilities that a model answers may be rounded
 _SLACK = 1e-6  # how far a rounded probability may lie outside of 0..1; it is clipped
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ID = re.compile(r"[^./\\\0][^/\\\0]*")
@@ -221,6 +223,21 @@ def _first_not_finite(values: Array) -> str:
     return f"{'NaN' if np.isnan(wrong).any() else 'infinity'} in record {place + 1}"
 
 
+def probabilities_of(answers: Array) -> Array:
+    """Return what a model answered, of shape (n, C).
+
+    Raises
+    ------
+    ValueError
+        It is something other than probabilities.
+    """
+    proper = ((answers >= -_SLACK) & (answers <= 1 + _SLACK)).all(axis=1)
+    proper &= np.abs(answers.sum(axis=1) - 1) <= _ROUNDED * answers.shape[1]
+    if not proper.all():
+        raise ValueError("expected probabilities from 0 to 1 that add up to 1, found others")
+    return answers
+
+
 def checked_cost(values: Any, ids: tuple[str, ...], name: str, where: str) -> FloatArray:
     """Return the values of a cost as a read-only float64 array (K,), finite and at least 0.
 
@@ -249,6 +266,11 @@ def checked_cost(values: Any, ids: tuple[str, ...], name: str, where: str) -> Fl
                 f"({array[first]:g}) of {ids[first]!r}; measure it, or leave out that cost or "
                 "that model"
             )
+    if array.max() > _LARGEST_COST:
+        raise InputError(
+            f"{place}: expected at most {_LARGEST_COST:g} for each model, found {array.max():g} of "
+            f"{ids[int(array.argmax())]!r}; give that cost in a larger unit"
+        )
     return frozen(array)
 
 

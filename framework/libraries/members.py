@@ -23,7 +23,7 @@ from framework.data.encoding import Encoder
 from framework.data.table_files import FileOptions, read_frame
 from framework.data.tables import json_columns
 from framework.errors import DAMAGED, InputError
-from framework.libraries.checks import plain_labels
+from framework.libraries.checks import plain_labels, probabilities_of
 from framework.libraries.library import Cost, Library
 from framework.security import (
     ESTIMATOR_BYTES,
@@ -154,7 +154,8 @@ def predictions(model: Any, records: Any, classes: Collection[Any] | None) -> Ar
     Raises
     ------
     ValueError
-        The model has other classes, or its predictions another number of rows or columns.
+        The model has other classes, or its predictions another number of rows or columns, or are
+        no probabilities.
     """
     n = np.shape(records)[0]
     with warnings.catch_warnings():
@@ -165,7 +166,7 @@ def predictions(model: Any, records: Any, classes: Collection[Any] | None) -> Ar
         ask = getattr(model, "complete_proba", model.predict_proba)  # of calls that may fail
         answers = np.asarray(ask(records), dtype=np.float64)
     labels = plain_labels(model.classes_)
-    shaped(answers, (n, len(labels)))
+    probabilities_of(shaped(answers, (n, len(labels))))
     if sorted(map(str, labels)) != sorted(map(str, classes)):
         raise ValueError(f"expected a model of the classes {list(classes)}, found {labels}")
     names = [str(label) for label in labels]

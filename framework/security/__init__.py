@@ -33,6 +33,7 @@ from framework.reading import read_text as read_text
 from framework.security.allowed_types import trust as trust
 from framework.security.allowed_types import trusted as trusted
 from framework.security.allowed_types import trusted_types as trusted_types
+from framework.security.compressed import BAD_ARRAYS as BAD_ARRAYS
 from framework.security.compressed import Chunk as Chunk
 from framework.security.compressed import TooLarge as TooLarge
 from framework.security.compressed import array_of as array_of

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import math
 import os
+import zlib
 from collections.abc import Iterable
 from io import BytesIO
 from pathlib import Path
@@ -19,6 +20,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 import numpy as np
 
 from framework.arrays import Array, frozen
+from framework.errors import DAMAGED
 from framework.reading import open_regular
 from framework.security.limits import ARRAY_BYTES, UNPACKED_BYTES, UNPACKED_TIMES
 
@@ -142,6 +144,10 @@ def mapped(path: Path) -> Array:
         if not size:
             return frozen(np.empty(shape, dtype, order))
         return np.memmap(file, dtype, "r", start, shape, order)
+
+
+BAD_ARRAYS = (*DAMAGED, OSError, EOFError, BadZipFile, zlib.error)
+"""What reading a file of arrays may raise, and taking from it what should be there."""
 
 
 def arrays_of(content: bytes, most: int) -> dict[str, Array]:

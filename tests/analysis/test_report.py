@@ -121,6 +121,15 @@ def test_means_by_case(comparison):
     assert table["paper"].notna().sum() == 1
 
 
+def test_the_interval_of_a_share_stays_between_0_and_1():
+    runs = [corner("any", seed, at) for seed, at in enumerate((0.0, 0.9, 1.0))]
+    case = compare_case("one", runs, ROLES, reference=np.zeros((1, 2)))
+    table = means(compare_cases("one", [case])).set_index("indicator")
+    assert table.loc["hypervolume", ["low", "high"]].tolist() == [0, 1]
+    assert table.loc["share", ["low", "high"]].tolist() == [0, 1]
+    assert table.loc["igd_plus", "high"] > 1
+
+
 def test_ranks_and_pairs_are_over_cases(comparison):
     table = ranks(comparison).set_index(["indicator", "method"])["mean_rank"]
     assert table["hypervolume"].to_dict() == {"bad": 3.0, "good": 1.0, "even": 2.0}

@@ -145,6 +145,19 @@ def test_a_model_that_fails_is_passed_over_and_counted():
     assert model.failures_["a"] == 250
 
 
+@pytest.mark.parametrize("rule", ["own", "cumulative_mean"])
+def test_a_bare_policy_counts_the_calls_that_failed(rule):
+    policy = CascadePolicy(Policy(("a", "b"), (0.7, -np.inf), (None, None), rule, classes=(0, 1)))
+    table = {f"{name}:answer": [1, 1, 1] for name in "ab"}
+    sure = {"a": [np.nan, 0.9, 0.6], "b": [np.nan, np.nan, 0.8]}  # b is not asked about the second
+    table |= {f"{name}:confidence": column for name, column in sure.items()}
+    table |= {f"{name}:probability:1": column for name, column in sure.items()}
+    table |= {f"{name}:probability:0": 1 - np.array(column) for name, column in sure.items()}
+    assert policy.failures() == {"a": 0, "b": 0}
+    assert policy.predict_table(pd.DataFrame(table))["calls"].tolist() == [2, 1, 2]
+    assert policy.failures() == {"a": 1, "b": 1}
+
+
 @pytest.mark.parametrize("names", [[0, 1, 2], ["red", "green", "blue"]])
 def test_a_mixture_keeps_what_its_cascades_do_not_answer(names):
     X, y, _ = fitted()
@@ -295,7 +308,7 @@ def test_a_call_that_fails_or_is_late_is_made_again_and_then_left():
         (SystemExit(), r"RuntimeError: SystemExit\(\)"),
         (asyncio.CancelledError(), "CancelledError"),
         ([[0.9, 0.9, 0.9]], "probabilities from 0 to 1 that add up to 1, found others"),
-        ([[0.5, 0.5]], r"of shape \(\d+, 3\), found"),
+        ([[0.5, 0.5]], r"of shape \(\d+, 2\) where \(\d+, 3\) was"),
     ],
 )
 @pytest.mark.parametrize("waits", [True, False])

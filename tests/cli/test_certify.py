@@ -159,6 +159,18 @@ SENTENCES = [
 ]  # fmt: skip
 
 
+def test_a_figure_of_a_class_without_fresh_records_is_none(there, capsys):
+    fresh = pd.read_csv("fresh.csv")
+    fresh[fresh["state"] == "ill"].to_csv("ill.csv", index=False)
+    words = ["certify", "first", "ill.csv", "--where"]
+    assert main([*words, "worst_recall>=0", "--json"]) == 0
+    certified = json.loads(capsys.readouterr().out)["certified"]
+    assert certified
+    assert all(test["measured"] == {"worst_recall": None} for test in certified)
+    assert main([*words, "worst_recall>=0.1"]) == 2
+    assert "(worst_recall of no record; p = 1, above 0.1)" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("options", "sentence"), SENTENCES)
 def test_certify_refuses(there, capsys, options, sentence):
     fresh = pd.read_csv("fresh.csv")

@@ -72,6 +72,12 @@ def test_configuration_file(place, refuse_here, content, sentence):
     assert sentence in refuse_here("run", "bad.yaml", "--out", "new")
 
 
+@pytest.mark.parametrize("out", [[], ["--out", "new/deep/er"]])
+def test_a_first_run_that_is_refused_leaves_no_folder(place, refuse_here, out):
+    write(place / "bad.yaml", small(objectives=[{"metric": "price", "sense": "min"}]))
+    assert "found 'price'" in refuse_here("run", "bad.yaml", *out)
+
+
 @pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("arguments", "unbuffered"),
@@ -285,3 +291,6 @@ tracking: null
     file.write_text(text.replace("abstain: no", "abstain: yes"))
     assert main(["check", str(file)]) == 2
     assert "expected another value than true or false" in capsys.readouterr().err
+    file.write_text(text.replace("abstain: no", "abstain: [no, last]"))
+    assert main(["check", str(file)]) == 2
+    assert "'last' or 'early', found ['no', 'last']" in capsys.readouterr().err

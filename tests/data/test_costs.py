@@ -169,6 +169,8 @@ def test_long_decimals_are_rounded_and_too_large_sums_refused():
     exact_costs(np.array([2.0**41]), records=2**20)
     with pytest.raises(InputError, match="give costs in a larger unit"):
         exact_costs(np.array([2.0**42]), records=2**20)
+    with pytest.raises(InputError, match=r"found 1e\+308; give costs in a larger unit"):
+        exact_costs(np.array([1e308, 1e308]))  # it was a traceback
 
 
 @pytest.mark.parametrize("small", [1e-9, 3e-12, 1.23456789e-7])

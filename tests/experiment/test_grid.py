@@ -113,6 +113,29 @@ def test_the_methods_of_a_case_are_keys(methods, message, tmp_path):
     assert mistakes(tmp_path, small.raw(cases=cases)) == [wanted]
 
 
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        (
+            {"config": None},
+            "little.yaml: experiment.cases.a: config: expected the path of a file, found None",
+        ),
+        ({"config": "no.yaml"}, "no.yaml: cannot read the configuration: no such file or directo"),
+        ({"config": "empty.yaml"}, "empty.yaml: expected keys and values, found nothing"),
+        ({"config": "null.yaml"}, "null.yaml: problem.None: expected a text as key, found nothing"),
+        (
+            {"problem": {"kind": "function", "name": "zdt1", None: 3}},
+            "little.yaml: experiment.cases.a: problem.None: expected a text as key, found nothing",
+        ),
+    ],
+)
+def test_keys_and_files_that_are_null(case, message, tmp_path):
+    (tmp_path / "empty.yaml").touch()
+    write(tmp_path / "null.yaml", {"problem": {None: 3}})
+    (found,) = mistakes(tmp_path, small.raw(cases={"a": case}))
+    assert found.startswith(message)
+
+
 def test_a_reference_is_a_run_of_its_own(tmp_path):
     reference = {"algorithm": {"kind": "grid"}, "budget": {"evaluations": 9}}
     first, second, *_ = grid_of(tmp_path, small.raw(reference=reference)).runs()

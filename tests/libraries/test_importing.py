@@ -314,6 +314,19 @@ def test_predictions_of_another_shape_are_refused(cut: Any, is_fitted: bool) -> 
         take(models, X, y)
 
 
+@pytest.mark.parametrize("row", [(0.5, 0.3), (np.nan, 0.5), (-0.3, 0.5), (1.3, -0.3)])
+def test_answers_of_two_classes_that_are_no_probabilities_are_refused(row: Any) -> None:
+    """Of two classes only the second one's are kept."""
+
+    class Odd(LogisticRegression):
+        def predict_proba(self, X: Any) -> Any:
+            return np.tile(row, (len(X), 1))
+
+    X, y = np.arange(12.0)[:, None], np.arange(12) % 2
+    with pytest.raises(InputError, match=r"model 'odd': .*expected probabilities from 0 to 1 that"):
+        from_models({"odd": Odd().fit(X, y)}, X, y)
+
+
 class Stranger:
     """A type that nobody trusts."""
 

@@ -69,6 +69,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "labels without classes": ({"classes": None}, "as no classes are given"),
     "a negative cost": ({"costs": {"disk": [1, -2, 3]}}, "negative one \\(-2\\) of 'b'"),
     "a missing cost": ({"costs": {"disk": [1, 2, np.nan]}}, "found none \\(nan\\) of 'c'"),
+    "a cost too large": ({"costs": {"disk": [1, 1e308, 3]}}, "found 1e\\+308 of 'b'; give that"),
     "a cost too few": ({"costs": {"disk": [1, 2]}}, "each of the 3 models, found shape \\(2,\\)"),
     "a cost named badly": ({"costs": {"in s": [1, 2, 3]}}, "cost 'in s': expected a name"),
     "a cost of another model": (

@@ -16,6 +16,8 @@ from algorithms.pruning.searches.ip_front import ExactFront
 from algorithms.pruning.votes import rates_of
 from framework.algorithm import Outcome
 from framework.errors import InputError
+from framework.experiment.config import check
+from framework.experiment.options import AlgorithmOptions
 from framework.libraries.library import Library
 from framework.roles import Constraint, Objective, Roles
 from framework.run.driver import search as run
@@ -243,6 +245,8 @@ def test_the_program_as_printed_has_no_row_for_fractions():
         solve(PrintedProgram, problem, roles(problem, metric="precision"))
     search, _ = solve(PrintedProgram, problem, roles(problem, metric="precision"), weights="recall")
     assert search.reason.startswith("proven best")
+    with pytest.raises(InputError, match=r"x\.weights: expected another goal than f1, .* take ip"):
+        check(AlgorithmOptions, {"kind": "ip_cvxpy", "weights": "f1"}, "file: x")
 
 
 @pytest.mark.parametrize("cls", [IntegerProgram, PrintedProgram])

@@ -12,12 +12,10 @@ from __future__ import annotations
 import heapq
 import io
 import json
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any, NamedTuple
-from zipfile import BadZipFile
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -27,9 +25,8 @@ from algorithms.pruning.branch_and_bound.instance import Instance, Pruned
 from algorithms.pruning.branch_and_bound.local_search import first_members, improve
 from algorithms.pruning.branch_and_bound.relaxation import Relaxation, Relaxed, closure_bound
 from framework.arrays import Array
-from framework.errors import DAMAGED
 from framework.preparation import InProcess, Workforce
-from framework.security import ESTIMATOR_BYTES, arrays_of
+from framework.security import BAD_ARRAYS, ESTIMATOR_BYTES, arrays_of
 
 _ROOT_ROUNDS, _ROUNDS = 40, 6  # rounds of cuts before a box is divided, for the first and others
 _WORTH = 0.02  # least share of the gap that a round of cuts has to close
@@ -412,7 +409,7 @@ def unpack(content: bytes, instance_of: Callable[[Any], Instance]) -> tuple[Bran
         solver._any = None
         if "any" in arrays:
             solver._any, _ = unpack(arrays["any"].tobytes(), lambda _: instance.of_members())
-    except (*DAMAGED, OSError, EOFError, BadZipFile, zlib.error) as error:
+    except BAD_ARRAYS as error:
         raise ValueError(f"not a solve that can be continued: {error}") from error
     return solver, about["also"]
 

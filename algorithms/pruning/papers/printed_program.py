@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from algorithms.pruning.branch_and_bound.instance import Instance, Pruned, Requirements, scaled
 from algorithms.pruning.branch_and_bound.solver import share_of_gap
 from algorithms.pruning.diversity import Demand
-from algorithms.pruning.searches.base import ProgramSearch
+from algorithms.pruning.searches.base import FRACTIONS, AnyWeights, ProgramSearch
 from algorithms.pruning.votes import Weights
 from framework.algorithm import Outcome
 from framework.arrays import Array, BoolArray, FloatArray
@@ -267,6 +267,20 @@ def _limits(solver: str, seconds: float | None, gap: float) -> dict[str, Any]:
     return {}
 
 
+def _no_row(name: object) -> str:
+    """Return the sentence that the printed program cannot maximise precision or F1."""
+    return (
+        f"expected another goal than {name}, for which the program as printed has no row; take "
+        "ip, or accuracy or balanced_accuracy as first objective or as algorithm.weights"
+    )
+
+
+def _with_row(weights: AnyWeights | None) -> AnyWeights | None:
+    if weights in FRACTIONS:
+        raise ValueError(_no_row(weights))
+    return weights
+
+
 class PrintedProgram(ProgramSearch):
     """Equations 1 to 20 as printed, through cvxpy: the reference for ``ip``, and slower.
 
@@ -297,19 +311,16 @@ class PrintedProgram(ProgramSearch):
         problem: Problem,
         roles: Roles,
         *,
+        weights: Annotated[AnyWeights | None, AfterValidator(_with_row)] = None,
         solver: str = "HIGHS",
         seconds: Annotated[float, Field(gt=0)] | None = None,
         options: dict[str, Any] | None = None,
         one_sided: bool = False,
         **more: Any,
     ) -> None:
-        super().__init__(problem, roles, **more)
+        super().__init__(problem, roles, weights=weights, **more)
         if self._fraction is not None:
-            raise InputError(
-                f"algorithm: expected another goal than {self._fraction.name}, for which the "
-                "program as printed has no row; take ip, or accuracy or balanced_accuracy as first "
-                "objective or as algorithm.weights"
-            )
+            raise InputError(f"algorithm: {_no_row(self._fraction.name)}")
         check_solver(solver)
         self.solver, self.seconds = solver, seconds
         self.options, self.one_sided = options, one_sided

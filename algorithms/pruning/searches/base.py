@@ -283,6 +283,7 @@ def _cap(name: str, rate: Rate, limit: float, sign: int, totals: tuple[int, int]
 
 
 WeightsKey = Literal["accuracy", "balanced_accuracy", "recall"] | tuple[float, float, float, float]
+AnyWeights = WeightsKey | Literal["precision", "f1"]
 DiversityKey = Literal["f2", "f3"] | tuple[Share, Share]
 
 
@@ -326,7 +327,7 @@ class ProgramSearch(PruningSearch):
         roles: Roles,
         *,
         seed: int,
-        weights: WeightsKey | Literal["precision", "f1"] | None = None,
+        weights: AnyWeights | None = None,
         diversity: DiversityKey | None = None,
         max_members: Annotated[int, Field(ge=1)] | None = None,
         gap: Annotated[float, Field(ge=0)] = 0.0,
