@@ -143,16 +143,22 @@ class AnsweringProblem(Problem):
         classes, positive = self.labels(), self.positive_code()
         if positive < 0 or len(classes) != 2:
             return ()
-        parts: list[Mapping[str, Array]] = []
-        for answers in (self.constant(), self.constant("test")):
-            if answers is not None:
-                parts.append(measured(answers, self.measures))
+        answers, tested = self.constant(), self.constant("test")
+        if answers is None:
+            return ()
+
+        def metrics(part: Answers, code: int) -> dict[str, float]:
+            of = measured(part.take(np.array([code])), self.measures)
+            return {name: float(values[0, 0]) for name, values in of.items()}
+
         return [
             TrivialClassifier(
                 f"always {name}",
                 classes[code],
                 classes,
-                *({n: float(of[code, 0]) for n, of in values.items()} for values in parts),
+                metrics(answers, code),
+                None if tested is None else metrics(tested, code),
+                AnswerOutcomes.of(self.measures, answers.take(np.array([code]))),
             )
             for name, code in (("negative", 1 - positive), ("positive", positive))
         ]

@@ -29,6 +29,8 @@ class TrivialClassifier(NamedTuple):
     classes : all labels, in the order of the problem's models
     values, test : mapping of str to float
         All metrics of the problem on validation and on test records; None without test records.
+    outcomes : RecordOutcomes, optional
+        Its outcomes on the validation records, as the only candidate.
     """
 
     name: str
@@ -36,6 +38,7 @@ class TrivialClassifier(NamedTuple):
     classes: Sequence[Any]
     values: Mapping[str, float]
     test: Mapping[str, float] | None = None
+    outcomes: RecordOutcomes | None = None
 
 
 class Alternative(NamedTuple):

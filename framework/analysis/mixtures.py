@@ -21,6 +21,7 @@ from framework.analysis.choose import (
 from framework.analysis.ranges import Spread, mixed_spread, moments, promised, spreads
 from framework.analysis.resamples import Resamples, nearest_of
 from framework.arrays import FloatArray, IntArray
+from framework.capabilities import TrivialClassifier
 from framework.errors import InputError
 from framework.front import Front, Promise
 from framework.pareto import nondominated, pareto_layers
@@ -201,6 +202,7 @@ def expect_mixture(
     best: str,
     where: Sequence[str | Condition] = (),
     spread: Mapping[str, Sequence[Spread]] | None = None,
+    trivial: Sequence[TrivialClassifier] = (),
 ) -> tuple[dict[str, Promise], float]:
     """Return what to expect of a mixture that :func:`mix` returned.
 
@@ -219,6 +221,8 @@ def expect_mixture(
     spread : mapping of str to sequence of Spread, optional
         What the ranges of the solutions are computed from, by metric, in the order of
         ``positions``; as without refits if None.
+    trivial : sequence of TrivialClassifier
+        The classifiers that the ids -1, -2 and so on of the front stand for.
 
     Returns
     -------
@@ -235,13 +239,20 @@ def expect_mixture(
     Notes
     -----
     Only designs that are non-dominated in the resample, by ``best`` and the conditions, enter its
-    mixture. Trivial classifiers keep their values on all records in every resample.
+    mixture. Trivial classifiers without outcomes keep there the values that they have on all
+    records.
     """
     roles, outcomes = front.roles, resamples.outcomes
     rule, constraints = Rule(front, where=where, best=best), constraints_of(roles)
     few, needs = resamples.first(_RESAMPLES), rule.needs
     names = [name for name in mixture.expected if name in outcomes.names]
-    trivial = {name: front.rows.values[name][len(positions) :] for name in needs}
+    whole = {n: front.rows.values[n][len(positions) :, np.newaxis] for n in {*needs, *names}}
+    always = {name: np.repeat(of, resamples.count, axis=1) for name, of in whole.items()}
+    for row, id in enumerate(front.ids[len(positions) :].tolist()):
+        if trivial and (of_records := trivial[-1 - id].outcomes) is not None:
+            for name, values in of_records.metrics(resamples.weights, names=[*always]).items():
+                if name in always:
+                    always[name][row] = values[0]
 
     def wishes(values: Values) -> FloatArray:
         """Return losses (n, 1 + conditions or more): the best mixture has no dominated member."""
@@ -263,9 +274,10 @@ def expect_mixture(
     # the mixtures of the resamples: members (most members, resamples), -1 beyond the last one
     members = np.full((1 + len(rule.where), few.count), -1, dtype=np.int64)
     shares, met = np.zeros(members.shape), np.zeros(few.count, dtype=bool)
+    shares_of_always = np.zeros((len(front.ids) - len(positions), few.count))
     for b in range(few.count):
         rows = np.flatnonzero(feasible[:, b])
-        values = {name: np.append(drawn[name][rows, b], trivial[name]) for name in needs}
+        values = {name: np.append(drawn[name][rows, b], always[name][:, b]) for name in needs}
         losses = wishes(values)
         front_of_b = np.flatnonzero(nondominated(losses))
         columns = [values[c.metric][front_of_b] for c in rule.where]
@@ -273,7 +285,8 @@ def expect_mixture(
         if solved is None:
             continue
         picks, met[b] = front_of_b[solved[0]], True
-        model = picks < len(rows)  # the others are trivial classifiers, which gain nothing
+        model = picks < len(rows)  # the others are trivial classifiers
+        shares_of_always[picks[~model] - len(rows), b] = solved[1][~model]
         members[: model.sum(), b] = pool[rows[picks[model]]]
         shares[: model.sum(), b] = solved[1][model]
     if not met.any():
@@ -290,9 +303,12 @@ def expect_mixture(
     promises = {}
     for name in names:
         metric = roles.metrics[name]
-        constant = mixture.chances[~inside] @ front.rows.values[name][mixture.positions[~inside]]
+        constant = (
+            mixture.chances[~inside] @ always[name][mixture.positions[~inside] - len(positions)]
+        )
         variance = moments(chances @ of_members[name] + constant)[1]
         of_mixture = mixed_spread([spread[name][i] for i in parts], chances, variance, metric)
-        gained = np.where(members >= 0, shares * gains[name], 0.0).sum(axis=0)[met]
-        promises[name] = promised(mixture.expected[name], gained, metric, of_mixture)
+        gained = np.where(members >= 0, shares * gains[name], 0.0).sum(axis=0)
+        gained += (shares_of_always * (always[name][:, : few.count] - whole[name])).sum(axis=0)
+        promises[name] = promised(mixture.expected[name], gained[met], metric, of_mixture)
     return promises, 1 - float(met.mean())

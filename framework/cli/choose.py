@@ -470,7 +470,7 @@ def _mixture(args: argparse.Namespace, run_dir: RunDir) -> Result:
             raise InputError(
                 f"--export: solutions of {run_dir.path} are no models that can be mixed"
             )
-    promises, unmet = _mixture_promises(source, candidates, mixture, args)
+    promises, unmet = _mixture_promises(source, candidates, trivial, mixture, args)
     test = {
         name: float(mixture.chances @ column[mixture.positions])
         for name, column in (candidates.test or {}).items()
@@ -496,13 +496,18 @@ def _mixture(args: argparse.Namespace, run_dir: RunDir) -> Result:
 
 
 def _mixture_promises(
-    source: RunSource, candidates: Front, mixture: Mixture, args: argparse.Namespace
+    source: RunSource,
+    candidates: Front,
+    trivial: Sequence[TrivialClassifier],
+    mixture: Mixture,
+    args: argparse.Namespace,
 ) -> tuple[Mapping[str, Promise], float]:
     """Return what to expect of a mixture, and the share of resamples without one; {} if unknown."""
     try:
         evidence = source.evidence()
         if evidence is not None:
-            return mixture_expectation(evidence, candidates, mixture, args.best, args.where)
+            rule = args.best, args.where
+            return mixture_expectation(evidence, candidates, mixture, *rule, trivial)
     except ParetolabError as error:  # the mixture is valid without
         say(f"what to expect of this mixture is not known: {error}", sys.stderr)
     return {}, 0.0

@@ -18,6 +18,7 @@ from framework.analysis.ranges import NORMAL, Spread, spreads
 from framework.analysis.resamples import Resamples
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, row_codes
 from framework.batch import Evaluated
+from framework.capabilities import TrivialClassifier
 from framework.errors import InputError
 from framework.experiment.config import check
 from framework.experiment.options import AlgorithmOptions, Options
@@ -334,7 +335,12 @@ def expectation(resampled: Evidence, front: Front, position: int, **rule: Any) -
 
 
 def mixture_expectation(
-    resampled: Evidence, front: Front, mixture: Mixture, best: str, where: Sequence[str | Condition]
+    resampled: Evidence,
+    front: Front,
+    mixture: Mixture,
+    best: str,
+    where: Sequence[str | Condition],
+    trivial: Sequence[TrivialClassifier] = (),
 ) -> tuple[dict[str, Promise], float]:
     """Return what to expect of a mixture; ``front`` has trivial classifiers behind its solutions.
 
@@ -343,7 +349,8 @@ def mixture_expectation(
     solutions = front.ids[front.ids >= 0]
     positions = resampled.positions(solutions)
     spread = resampled.spreads(front)
-    return expect_mixture(resampled.resamples, front, positions, mixture, best, where, spread)
+    about = front, positions, mixture, best, where, spread, trivial
+    return expect_mixture(resampled.resamples, *about)
 
 
 class Sure(NamedTuple):

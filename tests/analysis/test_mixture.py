@@ -117,8 +117,21 @@ class Rates(RecordOutcomes):
         return dict(zip(self.names, (s / (1000 * weights.sum(axis=0)) for s in sums), strict=True))
 
 
+class Never(RecordOutcomes):
+    """One candidate that misses every third record."""
+
+    def __init__(self):
+        super().__init__(1, 50, [metric.name for metric in METRICS])
+
+    def metrics(self, weights, candidates=slice(None), names=None):
+        misses = weights[::3].sum(axis=0, keepdims=True) / weights.sum(axis=0)
+        nothing = dict.fromkeys(self.names, np.zeros(misses.shape))
+        return {**nothing, "misses": misses}
+
+
+@pytest.mark.parametrize("counted", [False, True])
 @pytest.mark.parametrize(("operator", "limit"), [("<=", 0.2), ("==", 0.3), ("<=", 0.04)])
-def test_what_to_expect_of_a_mixture_is_that_of_mixtures_found_anew(operator, limit):
+def test_what_to_expect_of_a_mixture_is_that_of_mixtures_found_anew(operator, limit, counted):
     outcomes = Rates()
     resamples = Resamples(outcomes, 1, 60)
     never = TrivialClassifier("never", 0, (0, 1), {"misses": 1, "alarms": 0, "gain": 0, "worst": 0})
@@ -127,13 +140,18 @@ def test_what_to_expect_of_a_mixture_is_that_of_mixtures_found_anew(operator, li
     def front(weights, ids=None):
         values = {n: v[:, 0] for n, v in outcomes.metrics(weights[:, None]).items()}
         whole = front_of(np.stack(list(values.values()), axis=1))
-        return with_trivial(whole if ids is None else whole.take(ids), [never])
+        values = {n: v[0, 0] for n, v in Never().metrics(weights[:, None]).items()}
+        one = never._replace(values=values) if counted else never
+        return with_trivial(whole if ids is None else whole.take(ids), [one])
 
     everyone = np.ones(50)
     ids = np.flatnonzero(nondominated(front(everyone).losses[:-1]))
     own = front(everyone, ids)
     mixture = mix(own, best="misses", where=where)
-    of, unmet = expect_mixture(resamples, own, ids, mixture, "misses", where)
+    of, unmet = expect_mixture(
+        resamples, own, ids, mixture, "misses", where,
+        trivial=[never._replace(outcomes=Never())] if counted else (),
+    )  # fmt: skip
     all_records = front(everyone)
     gains, figures = [], []
     for weights in resamples.weights.T:
