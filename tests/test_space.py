@@ -129,6 +129,18 @@ def test_compress_is_the_loop_of_the_paper(rows, dtype):
     assert np.array_equal(compress(found), found)
 
 
+@pytest.mark.parametrize("space", [s for s in SPACES if isinstance(s, Partition)], ids=repr)
+def test_repaired_rows_are_genomes_and_genomes_stay(space):
+    rng = np.random.default_rng(0)
+    genomes = space.sample(rng, 100)
+    assert np.array_equal(space.repaired(genomes), genomes)
+    rows = rng.integers(space.lower, space.upper, size=(500, space.d), endpoint=True)
+    before, repaired = rows.copy(), space.repaired(rows)
+    assert space.contains(repaired).all()
+    assert repaired.dtype == space.dtype
+    assert np.array_equal(rows, before)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

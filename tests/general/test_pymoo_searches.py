@@ -1,6 +1,6 @@
 """Our NSGA-II, and NSGA-III and SMS-EMOA: pymoo behind our contracts, with EMSCO's operators.
 
-And what searches of their kind refuse.
+And NSGA-II as pymoo and Optuna have it, and what searches of their kind refuse.
 """
 
 from __future__ import annotations
@@ -8,15 +8,18 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import optuna
 import pytest
 
 from algorithms.general.baselines import RandomSearch
 from algorithms.general.local_search import ParetoLocalSearch
 from algorithms.general.nsga2 import NSGAII
+from algorithms.general.optuna_search import OptunaNSGAII
 from algorithms.general.pymoo_searches import (
     NSGAIII,
     RVEA,
     SMSEMOA,
+    PymooNSGAII,
     _dominating,
     _less_infeasible,
 )
@@ -24,6 +27,7 @@ from algorithms.hull.papers.archive_peers import ARMOEA, TwoArch2
 from algorithms.hull.papers.decomposition_peers import MOEADD
 from algorithms.multistage.emsco import EMSCO
 from framework.algorithm import name_of
+from framework.batch import Evaluated
 from framework.errors import InputError
 from framework.problems.functions import FunctionProblem
 from framework.roles import Constraint, Metric, Objective, Roles
@@ -31,6 +35,7 @@ from framework.run.driver import search
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
 from framework.space import Space
+from framework.streams import CandidateStreams, algorithm_stream
 from tests.conftest import roles_of
 from tests.landscape import generations
 from tests.toys import EnsembleToy, StagesToy
@@ -42,6 +47,39 @@ def searched(cls, problem, roles, evaluations=2000, seed=0, **parameters):
     algorithm = cls(problem, roles, seed=seed, **parameters)
     budget = Budget(evaluations=evaluations, max_failed_share=1.0)
     return search(problem, algorithm, SerialEvaluator(problem, seed), budget=budget), algorithm
+
+
+@pytest.mark.parametrize("cls", [PymooNSGAII, OptunaNSGAII])
+@pytest.mark.parametrize("limit", [None, 0.6])
+def test_the_peers_beat_random_search_and_keep_constraints(cls, limit):
+    problem = StagesToy(24, 8)
+    roles = roles_of(problem)
+    if limit is not None:
+        constraint = Constraint("coverage", at_least=limit)
+        roles = Roles(problem.metrics, roles.objectives, [constraint])
+    verbosity = optuna.logging.get_verbosity()
+    found, _ = searched(cls, problem, roles, 600)
+    random, _ = searched(RandomSearch, problem, roles, 600)
+    assert found.hypervolume() > random.hypervolume()
+    assert optuna.logging.get_verbosity() == verbosity
+
+
+def test_optunas_candidates_are_those_of_a_study():
+    problem, generation = StagesToy(6, 3, removal=True), 8
+    roles, streams = roles_of(problem), CandidateStreams(0, np.arange(generation))
+    algorithm = OptunaNSGAII(problem, roles, seed=5, population=generation)
+    seed = int(algorithm_stream(5).integers(2**32))
+    sampler = optuna.samplers.NSGAIISampler(population_size=generation, seed=seed)
+    study = optuna.create_study(directions=["minimize"] * 3, sampler=sampler)
+    for first in range(0, 10 * generation, generation):
+        trials = [study.ask() for _ in range(generation)]
+        rows = [[trial.suggest_int(f"gene {j}", -1, 2) for j in range(6)] for trial in trials]
+        X = algorithm.ask()
+        assert np.array_equal(X, problem.space.repaired(np.array(rows)))
+        values = problem.evaluate(X, streams)
+        for trial, losses in zip(trials, roles.losses(values).tolist(), strict=True):
+            study.tell(trial, losses)
+        algorithm.tell(Evaluated(first + np.arange(generation), X, values))
 
 
 @pytest.mark.quick(1)
