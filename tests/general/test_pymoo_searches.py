@@ -50,13 +50,9 @@ def searched(cls, problem, roles, evaluations=2000, seed=0, **parameters):
 
 
 @pytest.mark.parametrize("cls", [PymooNSGAII, OptunaNSGAII])
-@pytest.mark.parametrize("limit", [None, 0.6])
-def test_the_peers_beat_random_search_and_keep_constraints(cls, limit):
+def test_the_peers_beat_random_search(cls):
     problem = StagesToy(24, 8)
     roles = roles_of(problem)
-    if limit is not None:
-        constraint = Constraint("coverage", at_least=limit)
-        roles = Roles(problem.metrics, roles.objectives, [constraint])
     verbosity = optuna.logging.get_verbosity()
     found, _ = searched(cls, problem, roles, 600)
     random, _ = searched(RandomSearch, problem, roles, 600)
@@ -64,9 +60,11 @@ def test_the_peers_beat_random_search_and_keep_constraints(cls, limit):
     assert optuna.logging.get_verbosity() == verbosity
 
 
-def test_optunas_candidates_are_those_of_a_study():
+@pytest.mark.parametrize("constraints", [[], [Constraint("coverage", at_least=0.9)]], ids=len)
+def test_optunas_candidates_are_those_of_a_study(constraints):
     problem, generation = StagesToy(6, 3, removal=True), 8
-    roles, streams = roles_of(problem), CandidateStreams(0, np.arange(generation))
+    roles = Roles(problem.metrics, roles_of(problem).objectives, constraints)
+    streams = CandidateStreams(0, np.arange(generation))
     algorithm = OptunaNSGAII(problem, roles, seed=5, population=generation)
     seed = int(algorithm_stream(5).integers(2**32))
     sampler = optuna.samplers.NSGAIISampler(population_size=generation, seed=seed)
@@ -77,8 +75,11 @@ def test_optunas_candidates_are_those_of_a_study():
         X = algorithm.ask()
         assert np.array_equal(X, problem.space.repaired(np.array(rows)))
         values = problem.evaluate(X, streams)
-        for trial, losses in zip(trials, roles.losses(values).tolist(), strict=True):
-            study.tell(trial, losses)
+        violations = roles.violation(values).tolist()
+        for trial, losses, violation in zip(trials, roles.losses(values), violations, strict=True):
+            if constraints:
+                trial.set_constraint("coverage", violation)
+            study.tell(trial, losses.tolist())
         algorithm.tell(Evaluated(first + np.arange(generation), X, values))
 
 
