@@ -27,21 +27,13 @@ from framework.algorithm import name_of
 from framework.errors import InputError
 from framework.problems.functions import FunctionProblem
 from framework.roles import Constraint, Metric, Objective, Roles
-from framework.run.driver import search
-from framework.run.evaluator import SerialEvaluator
-from framework.settings import Budget
 from framework.space import Space
 from tests.conftest import roles_of
 from tests.landscape import generations
+from tests.searching import searched
 from tests.toys import EnsembleToy, StagesToy
 
 PEERS = [NSGAII, NSGAIII, SMSEMOA]
-
-
-def searched(cls, problem, roles, evaluations=2000, seed=0, **parameters):
-    algorithm = cls(problem, roles, seed=seed, **parameters)
-    budget = Budget(evaluations=evaluations, max_failed_share=1.0)
-    return search(problem, algorithm, SerialEvaluator(problem, seed), budget=budget), algorithm
 
 
 @pytest.mark.quick(1)
@@ -57,8 +49,8 @@ def searched(cls, problem, roles, evaluations=2000, seed=0, **parameters):
     ids=["partitions", "boxes", "subsets", "counts"],
 )
 def test_it_beats_random_search(cls, problem, lead):
-    found, _ = searched(cls, problem, roles_of(problem), population=50)
-    baseline, _ = searched(RandomSearch, problem, roles_of(problem))
+    _, found, _ = searched(cls, problem, roles_of(problem), 2000, population=50)
+    _, baseline, _ = searched(RandomSearch, problem, roles_of(problem), 2000)
     assert found.hypervolume() > lead * baseline.hypervolume()
 
 
@@ -79,7 +71,7 @@ def test_two_runs_in_one_process_are_one(cls):
 def test_constraints_hold_in_the_end(cls):
     problem = StagesToy()
     roles = roles_of(problem, Constraint("cost", at_most=5.0))
-    front, _ = searched(cls, problem, roles, population=30)
+    _, front, _ = searched(cls, problem, roles, 2000, population=30)
     assert len(front) > 5
     assert front.rows.values["cost"].max() <= 5.0
 

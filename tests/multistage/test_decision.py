@@ -15,11 +15,9 @@ from algorithms.multistage.model import MultiStageClassifier
 from framework.errors import InputError
 from framework.estimators.search import roles_for
 from framework.models.store import load_model, save_model
-from framework.run.driver import search
-from framework.run.evaluator import SerialEvaluator
-from framework.settings import Budget
 from tests.conftest import covering
 from tests.multistage.data import patients
+from tests.searching import searched
 
 ERRORS = {"shock": 50, "sepsis": {"ok": 5, "shock": 2.5}}
 DECISION = {"errors": ERRORS, "no_answer": 2, "thresholds": [0.3, 0.8, 1.5]}
@@ -113,12 +111,7 @@ def test_exact_says_what_it_cannot_do():
 def test_emsco_finds_nearly_all_of_a_small_front(fitted):
     problem = fitted.problem_
     roles = roles_for(problem, ["risk", "cost"])
-    front = search(
-        problem,
-        EMSCO(problem, roles, seed=0, population=60, memetic=0.3),
-        SerialEvaluator(problem, 0),
-        budget=Budget(evaluations=4000),
-    )
+    _, front, _ = searched(EMSCO, problem, roles, 4000, population=60, memetic=0.3)
     best = set(map(tuple, fitted.front_[["risk", "cost"]].to_numpy()))
     own = set(map(tuple, np.column_stack([front.rows.values[m] for m in ("risk", "cost")])))
     assert len(best & own) >= 0.8 * len(best)

@@ -18,13 +18,12 @@ from algorithms.multistage.emsco import EMSCO
 from framework.front import Archive
 from framework.pareto import pareto_layers
 from framework.roles import Constraint
-from framework.run.driver import search
-from framework.run.evaluator import SerialEvaluator, evaluate_candidates
-from framework.settings import Budget
+from framework.run.evaluator import evaluate_candidates
 from framework.testing import check_algorithm
 from tests import oracles
 from tests.conftest import roles_of
 from tests.landscape import Landscape, emsco, generations
+from tests.searching import searched
 from tests.toys import StagesToy
 
 # --- selection ------------------------------------------------------------------------------
@@ -199,8 +198,8 @@ def test_the_exact_front_of_a_small_problem_is_found(problem):
     values = evaluate_candidates(problem, 0, np.arange(len(everything)), everything).values
     losses = roles.losses(values)
     exact = {tuple(row) for row in losses[oracles.nondominated(losses)].tolist()}
-    algorithm = EMSCO(problem, roles, seed=0, population=200, mutation_rate=0.3)
-    front = search(problem, algorithm, SerialEvaluator(problem, 0), budget=Budget(generations=300))
+    setting = {"population": 200, "mutation_rate": 0.3}
+    algorithm, front, _ = searched(EMSCO, problem, roles, generations=300, **setting)
     assert {tuple(row) for row in front.losses.tolist()} == exact
     # what Algorithm 3 returns: all of it (Property 1), the longest vector of objectives first
     rows = np.searchsorted(front.ids, algorithm.outcome().findings["by_fitness"])
