@@ -13,13 +13,7 @@ import pytest
 from algorithms.general.baselines import RandomSearch
 from algorithms.general.local_search import ParetoLocalSearch
 from algorithms.general.nsga2 import NSGAII
-from algorithms.general.pymoo_searches import (
-    NSGAIII,
-    RVEA,
-    SMSEMOA,
-    _dominating,
-    _less_infeasible,
-)
+from algorithms.general.pymoo_searches import NSGAIII, RVEA, SMSEMOA, _dominating, _less_infeasible
 from algorithms.hull.papers.archive_peers import ARMOEA, TwoArch2
 from algorithms.hull.papers.decomposition_peers import MOEADD
 from algorithms.multistage.emsco import EMSCO

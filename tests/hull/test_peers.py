@@ -120,8 +120,7 @@ def moea_dd_victim(layers, region, pbi):
 
     def crowded(among):
         return max(
-            {region[i] for i in among},
-            key=lambda r: (sum(region == r), sum(pbi[region == r])),
+            {region[i] for i in among}, key=lambda r: (sum(region == r), sum(pbi[region == r]))
         )
 
     def locate_worst():

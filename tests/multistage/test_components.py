@@ -10,12 +10,7 @@ import pytest
 from algorithms.multistage.problem import MultiStageProblem
 from framework.data.datasets import load_table
 from tests import oracles
-from tests.multistage.data import (
-    config_of,
-    genomes,
-    problem_of,
-    stored,
-)
+from tests.multistage.data import config_of, genomes, problem_of, stored
 
 pytestmark = pytest.mark.usefixtures("cache")
 

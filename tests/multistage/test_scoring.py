@@ -140,10 +140,7 @@ def test_classes_are_counted_where_their_records_leave(seed, n, records, classes
 
 
 @given(
-    st.integers(0, 10_000),
-    st.sampled_from([1, 5, 64, 65, 130]),
-    st.integers(1, 40),
-    st.booleans(),
+    st.integers(0, 10_000), st.sampled_from([1, 5, 64, 65, 130]), st.integers(1, 40), st.booleans()
 )
 def test_missing_names_each_needed_set_once(seed, n, candidates, removal):
     rng = np.random.default_rng(seed)

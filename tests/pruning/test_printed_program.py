@@ -49,10 +49,7 @@ def test_diversity_majority_sizes_and_costs_are_kept_to(k, n, seed):
 
         best = brute_force(votes, y, Weights(), allowed, majority)
         found = Program(
-            votes,
-            y,
-            Weights(),
-            Requirements(majority, 3, (Budget(costs, limit),), credit, demand),
+            votes, y, Weights(), Requirements(majority, 3, (Budget(costs, limit),), credit, demand)
         ).solve()
         if best == -np.inf:
             assert found.status == "infeasible"

@@ -262,10 +262,7 @@ def test_every_ensemble_of_a_box_keeps_to_all_of_its_rows(k, n, seed, majority):
     sets = rng.random((6 * p, k)) < 0.5
     sets[:p], sets[3 * p : 4 * p] = program.patterns, program.patterns
     cuts = np.concatenate(
-        [
-            conflicts(np.argwhere(np.ones((u, d))), d, k),
-            counts(which, negative, sets),
-        ]
+        [conflicts(np.argwhere(np.ones((u, d))), d, k), counts(which, negative, sets)]
     )
     apart, free = constants(box, program.patterns[which], negative, sets)
     limits = box.limits(program.ints)
