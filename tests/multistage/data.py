@@ -16,9 +16,9 @@ COSTS = {"a": 0.1, "b": 3, "c": 2.5, "colour": 7, "d": 0}
 NAMES = list(COSTS)
 
 
-def config_of(table_file, **more):
+def config_of(table_file, positive=None, **more):
     raw = {
-        "dataset": {"path": str(table_file), "target": "label"},
+        "dataset": {"path": str(table_file), "target": "label", "positive": positive},
         "costs": {"values": COSTS},
         "measure": {"kind": "holdout"},
         "threshold": 0.7,

@@ -68,14 +68,12 @@ def probabilities_of(config, kind, features):
     [
         ("logistic_regression", {}, 1),
         pytest.param("logistic_regression", {"remove_features": True}, 2, marks=pytest.mark.slow),
-        pytest.param("gaussian_nb", {"dataset": {"positive": "high"}}, 1, marks=pytest.mark.slow),
+        pytest.param("gaussian_nb", {"positive": "high"}, 1, marks=pytest.mark.slow),
     ],
 )
 def test_metrics_are_those_of_a_plain_loop_over_folds(table_file, kind, more, repeats):
-    dataset = {"path": str(table_file), "target": "label", **more.get("dataset", {})}
     measure = {**FOLDS, "repeats": repeats}
-    more = {**more, "dataset": dataset, "measure": measure}
-    config = config_of(table_file, classifier={"kind": kind}, **more)
+    config = config_of(table_file, classifier={"kind": kind}, measure=measure, **more)
     problem = MultiStageProblem.from_config(config)
     table, pooled, _, fold_of = parts_of(config)
     truth = np.tile(table.labels[pooled], len(fold_of)).tolist()
@@ -130,12 +128,7 @@ def test_where_records_leave_is_out_of_fold_too(table_file):
 
 
 def test_measures_share_no_cache(table_file, cache):
-    measures = [
-        {"kind": "holdout"},
-        FOLDS,
-        {**FOLDS, "folds": 5},
-        {**FOLDS, "repeats": 2},
-    ]
+    measures = [{"kind": "holdout"}, FOLDS, {**FOLDS, "folds": 5}, {**FOLDS, "repeats": 2}]
     fresh, again = [], []
     for values in (fresh, again):
         for measure in measures:

@@ -23,15 +23,14 @@ FOLDS = {"kind": "cross_validation", "folds": 4}
             {"classifier": {"kind": "gaussian_nb"}, "calibration": "sigmoid"},
             marks=pytest.mark.slow,
         ),
-        {"measure": {**FOLDS, "repeats": 2}, "dataset": {"positive": "high"}},
-        {"rates": ["precision:high", "matthews"], "dataset": {"positive": "high"}},
+        {"measure": {**FOLDS, "repeats": 2}, "positive": "high"},
+        {"rates": ["precision:high", "matthews"], "positive": "high"},
         {"missing": "inconclusive"},
     ],
     ids=["plain", "calibrated", "repeats", "rates", "stopping"],
 )
 def test_folds_answer_their_own_records_as_measured_and_models_all_as_exported(table_file, more):
-    dataset = {"path": str(table_file), "target": "label", **more.get("dataset", {})}
-    more = {"measure": FOLDS, **more, "dataset": dataset, "remove_features": True}
+    more = {"measure": FOLDS, **more, "remove_features": True}
     problem, config = problem_of(table_file, **more), config_of(table_file, **more)
     table, pooled, _, (fold_of, *_) = parts_of(config)
     X = genomes(problem, 12)
@@ -63,8 +62,8 @@ def test_folds_answer_their_own_records_as_measured_and_models_all_as_exported(t
     "more",
     [
         {},
-        {"rates": ["precision:high", "matthews"], "dataset": {"positive": "high"}},
-        {"missing": "inconclusive", "dataset": {"positive": "low"}},
+        {"rates": ["precision:high", "matthews"], "positive": "high"},
+        {"missing": "inconclusive", "positive": "low"},
         {
             "decision": {"errors": {"high": 9}, "no_answer": 3, "thresholds": [1, 2]},
             "threshold": None,
@@ -77,8 +76,7 @@ def test_folds_are_counted_as_their_answers_are(table_file, tmp_path, classes, m
     frame, path = pd.read_csv(table_file), tmp_path / "table.csv"
     frame["label"] = frame["label"].replace({"middle": "low"} if classes == 2 else {})
     frame.to_csv(path, index=False)
-    dataset = {"path": str(path), "target": "label", **more.get("dataset", {})}
-    problem = problem_of(path, **{"measure": FOLDS, **more, "dataset": dataset})
+    problem = problem_of(path, **{"measure": FOLDS, **more})
     X, unions = genomes(problem, 20), np.random.default_rng(0).random((4, 9)) < 0.5
     refits, searched = problem.refits(X), problem.outcomes(X)
     every_fold = np.resize(refits.fold_of, searched.records)
@@ -97,8 +95,7 @@ def test_folds_are_counted_as_their_answers_are(table_file, tmp_path, classes, m
 @pytest.mark.parametrize("rated", [False, True])
 def test_metrics_say_how_many_records_they_are_about(table_file, rated):
     more = {"rates": ["recall:high", "f1:low", "precision:high"]} if rated else {}
-    dataset = {"path": str(table_file), "target": "label", "positive": "high"}
-    problem = problem_of(table_file, measure=FOLDS, dataset=dataset, **more)
+    problem = problem_of(table_file, measure=FOLDS, positive="high", **more)
     X, (truth, classes) = genomes(problem, 20), problem.truth()
     outcomes = problem.outcomes(X)
     weights = np.random.default_rng(0).integers(0, 3, (len(truth), 4)).astype(float)
