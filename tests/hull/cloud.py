@@ -12,20 +12,31 @@ from framework.space import Box
 from tests.conftest import roles_of
 
 
-class Cloud(Problem):
-    """Losses a, b, c in [0, 1] are the genes, rounded to ``steps`` steps."""
+class Genes(Problem):
+    """The genes, of [0, 1], are the losses."""
 
-    def __init__(self, steps: int = 4, anchors=None) -> None:
-        self.space = Box(np.zeros(3), np.ones(3))
-        self.metrics = tuple(Metric(name, "min", steps=steps) for name in "abc")
-        self.steps, self._anchors = steps, anchors
-        self.fingerprint = f"cloud/{steps}"
+    def __init__(self, m: int = 3, anchors=None, steps: int | None = None) -> None:
+        self.space = Box(np.zeros(m), np.ones(m))
+        self.metrics = tuple(Metric(f"f{j}", "min", steps=steps) for j in range(m))
+        self._anchors = anchors
+        self.fingerprint = f"{type(self).__name__}/{m}/{steps}"
 
     def anchors(self, metrics):
         return self._anchors
 
     def evaluate(self, X, streams):
-        return dict(zip("abc", np.rint(X.T * self.steps) / self.steps, strict=True))
+        return dict(zip(self.metric_names, X.T, strict=True))
+
+
+class Cloud(Genes):
+    """The genes are rounded to ``steps`` steps."""
+
+    def __init__(self, steps: int, anchors=None) -> None:
+        super().__init__(3, anchors, steps)
+        self.steps = steps
+
+    def evaluate(self, X, streams):
+        return super().evaluate(np.rint(X * self.steps) / self.steps, streams)
 
 
 def answered(problem, algorithm, first):

@@ -11,27 +11,9 @@ from algorithms.hull.papers.indicators import vas_of_classes
 from algorithms.hull.reference import GridReference
 from algorithms.hull.searches import FCHEMOA, NDFCHEMOA
 from framework.errors import InputError
-from framework.problem import Problem
 from framework.roles import Metric, Objective, Roles
-from framework.space import Box
 from tests.conftest import roles_of
-from tests.hull.cloud import Cloud, answered
-
-
-class Genes(Problem):
-    """The genes are the losses."""
-
-    def __init__(self, m, anchors=None):
-        self.space = Box(np.zeros(m), np.ones(m))
-        self.metrics = tuple(Metric(f"f{j}", "min", high=1.0) for j in range(m))
-        self._anchors = anchors
-        self.fingerprint = f"genes/{m}"
-
-    def anchors(self, metrics):
-        return self._anchors
-
-    def evaluate(self, X, streams):
-        return dict(zip(self.metric_names, X.T, strict=True))
+from tests.hull.cloud import Cloud, Genes, answered
 
 
 class Ball(Genes):

@@ -16,6 +16,7 @@ from framework.errors import InputError
 from framework.experiment.config import RunConfig, check
 from framework.pareto import pareto_layers
 from framework.problems.functions import FunctionProblem
+from tests import oracles
 from tests.conftest import roles_of
 from tests.hull.cloud import answered, searched
 
@@ -152,16 +153,6 @@ def test_moea_dd_deletes_as_its_algorithms_say(seed):
     )
 
 
-def layers_by_peeling(F):
-    layers = np.full(len(F), -1)
-    for depth in range(len(F)):
-        left = np.flatnonzero(layers < 0)
-        for i in left:
-            worse = (F[left] <= F[i]).all(axis=1) & (F[left] < F[i]).any(axis=1)
-            layers[i] = -1 if worse.any() else depth
-    return layers
-
-
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("name", ["zed1", "zed3"])
 def test_moea_dd_keeps_whom_a_twin_keeps(name):
@@ -177,7 +168,7 @@ def test_moea_dd_keeps_whom_a_twin_keeps(name):
         batch, first = answered(problem, algorithm, first)
         F = np.concatenate([F, np.column_stack(list(batch.values.values()))])
         ideal = np.minimum(ideal, F[-1])
-        layers = layers_by_peeling(F)
+        layers = np.array(oracles.peel(F, np.zeros(len(F))))
         region = (F @ W.T / np.linalg.norm(F, axis=1, keepdims=True)).argmax(axis=1)
         along = ((F - ideal) * W[region]).sum(axis=1)
         away = np.linalg.norm(F - ideal - along[:, None] * W[region], axis=1)

@@ -29,9 +29,7 @@ def test_every_decision_is_the_twins(mode, anchors, steps, seed):
     first = 0
     for _ in range(150):
         batch, first = answered(problem, algorithm, first)
-        points, usable = algorithm.reference.normalised(
-            np.column_stack([batch.values[name] for name in "abc"])
-        )
+        points, usable = algorithm.reference.normalised(algorithm.roles.losses(batch.values))
         assert usable.all()
         for id, point in zip(batch.ids.tolist(), points.tolist(), strict=True):
             twin.add(id, tuple(point))
@@ -51,9 +49,7 @@ def test_levels_of_3dch_emoa(steps, seed):
     twin = Twin(algorithm.reference.fixed.tolist(), 9)
     for _ in range(120):
         batch, first = answered(problem, algorithm, first)
-        points, _ = algorithm.reference.normalised(
-            np.column_stack([batch.values[name] for name in "abc"])
-        )
+        points, _ = algorithm.reference.normalised(algorithm.roles.losses(batch.values))
         for id, point in zip(batch.ids.tolist(), points.tolist(), strict=True):
             members[id] = tuple(point)
             if len(members) > 9:
