@@ -506,3 +506,34 @@ def test_a_range_is_of_the_resamples_in_which_a_figure_is_defined():
     front = ParetoEnsemble.from_predictions(said, y, metric="roc_auc", verbose=False).front_
     assert (front["roc_auc_low"] < front["expected_roc_auc"]).all()
     assert (front["roc_auc_high"] > front["expected_roc_auc"]).all()
+
+
+@each
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda X: X[:0], "X: expected records, found 0 of them"),
+        (
+            lambda X: X.set_axis(["a", "b", "b", "d"], axis=1),
+            "X: expected distinct column names, found 'b' more than once; rename one",
+        ),
+        (lambda X: X.drop(columns="b"), "now missing:\n- b"),
+        (lambda X: X.rename(columns={"b": "B"}), "now missing:\n- b"),
+        (lambda X: X[["c", "b", "a", "d"]], "must be in the same order"),
+    ],
+    ids=["empty", "repeated", "missing", "renamed", "shuffled"],
+)
+def test_odd_records_are_refused(cls, change, sentence):
+    for method in ("predict", "predict_proba"):
+        with pytest.raises(ValueError, match=sentence):
+            getattr(fitted(cls), method)(change(records()[0]))
+
+
+@each
+def test_repeated_names_and_missing_labels_are_refused_by_fit(cls):
+    X, y = records(80)
+    with pytest.raises(ValueError, match="distinct column names, found 'b' more than once"):
+        made(cls).fit(X.set_axis(["a", "b", "b", "d"], axis=1), y)
+    y = pd.Series(y).astype(object).where(np.arange(80) % 40 != 3, np.nan)
+    with pytest.raises(ValueError, match=r"fit: expected a label in each .* found 2 .* record 4"):
+        made(cls).fit(X, y)
