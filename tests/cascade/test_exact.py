@@ -139,9 +139,12 @@ class Dies(Exception):
 
 def test_a_resumed_enumeration_goes_on_from_its_checkpoints():
     problem = CascadeProblem(made_up(4, 25))
-    roles = roles_of(problem, metrics=["accuracy", "cost"])
-    whole = ExactCascades(problem, roles, seed=0, max_models=3).ask()
-    work = Preparation()
+
+    def fresh():
+        roles = roles_of(problem, metrics=["accuracy", "cost"])
+        return ExactCascades(problem, roles, seed=0, max_models=3)
+
+    whole, work = fresh().ask(), Preparation()
     reports = []
 
     def stop(progress):
@@ -150,18 +153,16 @@ def test_a_resumed_enumeration_goes_on_from_its_checkpoints():
             raise Dies
 
     with pytest.raises(Dies):
-        ExactCascades(problem, roles, seed=0, max_models=3).begin(
-            Preparation(checkpoints=work.checkpoints, on_progress=stop)
-        )
+        fresh().begin(Preparation(checkpoints=work.checkpoints, on_progress=stop))
     assert len(work.checkpoints) == 5
     done = []
-    again = ExactCascades(problem, roles, seed=0, max_models=3)
+    again = fresh()
     again.begin(Preparation(checkpoints=work.checkpoints, on_progress=done.append))
     assert done[0].done == 6
     np.testing.assert_array_equal(again.ask(), whole)
     key = next(iter(work.checkpoints))
     work.checkpoints[key] = json.dumps([["x"]]).encode()  # damaged: done again
-    third = ExactCascades(problem, roles, seed=0, max_models=3)
+    third = fresh()
     third.begin(Preparation(checkpoints=work.checkpoints))
     np.testing.assert_array_equal(third.ask(), whole)
 
