@@ -14,6 +14,7 @@ from framework.store import KeyValue, title_of
 
 COSTS = {"a": 0.1, "b": 3, "c": 2.5, "colour": 7, "d": 0}
 NAMES = list(COSTS)
+FOLDS = {"kind": "cross_validation", "folds": 4}
 
 
 def config_of(table_file, positive=None, **more):

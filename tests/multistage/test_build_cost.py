@@ -69,20 +69,22 @@ def test_the_first_generation_is_told_where_it_takes_long(tmp_path, monkeypatch)
     config = load_config(write(tmp_path / "small.yaml", small()))
     problem = make_problem(config)
     roles = make_roles(config, problem)
-    first = config.algorithm.make(problem, roles, config.seed).ask()
+
+    def fresh():
+        return config.algorithm.make(problem, roles, config.seed)
+
+    first = fresh().ask()
     wanted = len(problem.missing_components(first))
     monkeypatch.setattr(
         type(problem), "build_cost", lambda self, keys: BuildCost(len(keys) * 5.0, 8, 0)
     )
-    needs = estimate(problem, config.algorithm.make(problem, roles, config.seed), 90)
+    needs = estimate(problem, fresh(), 90)
     assert (needs.parts, needs.seconds, needs.more) == (wanted, 5.0 * wanted, 3 * 8 * wanted)
     assert needs.time("things").startswith(f"{wanted} things to build, about 0:0")
     assert not estimates.Estimate(10, 10, 5, 3.0).time("things")
     problem.add_components(problem.build_components(problem.missing_components(first)))
     assert problem.n_components == wanted
-    needs = estimate(
-        problem, config.algorithm.make(problem, roles, config.seed), 90
-    )  # of another repeat
+    needs = estimate(problem, fresh(), 90)  # of another repeat
     assert (needs.parts, needs.seconds, needs.more) == (0, 0.0, 0)
 
 

@@ -24,9 +24,8 @@ from framework.data.datasets import load_table
 from framework.models.store import load_model
 from tests import oracles
 from tests.command import small, write
-from tests.multistage.data import COSTS, NAMES, config_of, genomes, parts_of, problem_of
+from tests.multistage.data import COSTS, FOLDS, NAMES, config_of, genomes, parts_of, problem_of
 
-FOLDS = {"kind": "cross_validation", "folds": 4}
 SKLEARN = {
     "logistic_regression": LogisticRegression(C=1.0, tol=1e-11, max_iter=10_000),
     "gaussian_nb": GaussianNB(),

@@ -9,10 +9,9 @@ import pytest
 from algorithms.multistage.estimator import ParetoMultiStage
 from framework.answers import AnswerOutcomes
 from framework.outcomes import RecordOutcomes
-from tests.multistage.data import config_of, genomes, parts_of, problem_of
+from tests.multistage.data import FOLDS, config_of, genomes, parts_of, problem_of
 
 pytestmark = pytest.mark.usefixtures("cache")
-FOLDS = {"kind": "cross_validation", "folds": 4}
 
 
 @pytest.mark.parametrize(
