@@ -1,7 +1,5 @@
 """How the tests run searches: to the end of a budget, with a record of what was asked."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from framework.run.driver import search

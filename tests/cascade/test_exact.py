@@ -1,7 +1,5 @@
 """Exact cascades against enumeration of every genome."""
 
-from __future__ import annotations
-
 import itertools
 import json
 

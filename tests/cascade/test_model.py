@@ -1,7 +1,5 @@
 """Deployable cascades: lazy, the same as the table says, and the same as the reference."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

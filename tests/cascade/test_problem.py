@@ -1,7 +1,5 @@
 """Metrics of cascades against a slow, obvious twin, record by record."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Searches over ensembles: loss against one cost, as in the paper."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from framework.pareto import hypervolume

@@ -1,7 +1,5 @@
 """HAPEns, QDO-ES and QO-ES as searches."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

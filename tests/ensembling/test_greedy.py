@@ -1,7 +1,5 @@
 """Greedy selection against a plain loop; baselines; every small ensemble."""
 
-from __future__ import annotations
-
 import itertools
 from math import gcd
 

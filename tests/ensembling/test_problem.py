@@ -1,7 +1,5 @@
 """Ensembles as a problem: what they measure, what they refuse, what travels to workers."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json

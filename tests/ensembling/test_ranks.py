@@ -1,7 +1,5 @@
 """AUC by the ranks of integer keys against a count of pairs and against scikit-learn."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

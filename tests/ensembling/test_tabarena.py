@@ -4,8 +4,6 @@
 it); where ``tabarena`` is installed, its simulation itself runs the ensembler.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 from types import SimpleNamespace

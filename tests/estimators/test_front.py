@@ -1,7 +1,5 @@
 """The five estimators that search take the same words and keep the same promises."""
 
-from __future__ import annotations
-
 import inspect
 import pickle
 import warnings

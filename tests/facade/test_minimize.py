@@ -1,7 +1,5 @@
 """Any Python function, searched as a run."""
 
-from __future__ import annotations
-
 import json
 import sys
 from functools import lru_cache, partial, wraps

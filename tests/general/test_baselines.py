@@ -1,7 +1,5 @@
 """Grid search has every genome once; what random search draws."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

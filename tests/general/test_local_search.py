@@ -1,7 +1,5 @@
 """Pareto local search: its neighbourhoods, what it never does twice, where it ends."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

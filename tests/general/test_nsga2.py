@@ -1,7 +1,5 @@
 """NSGA-II on arrays, against the rules of the paper written row by row."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

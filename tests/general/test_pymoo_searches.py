@@ -3,8 +3,6 @@
 And what searches of their kind refuse.
 """
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

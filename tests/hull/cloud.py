@@ -1,7 +1,5 @@
 """A problem whose objectives are its genes, and twins of the hull searches that hide nothing."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from algorithms.hull.kernels.hull3d import Hull3D

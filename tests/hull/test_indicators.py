@@ -1,7 +1,5 @@
 """VAS, Gini, IGD and PD: against Qhull, sums by hand, and the published pseudo-code."""
 
-from __future__ import annotations
-
 from math import factorial
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Networks under masks: against a plain forward pass, training against finite differences."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from itertools import pairwise

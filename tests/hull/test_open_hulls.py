@@ -1,7 +1,5 @@
 """3DFCH-EMOA's rules in any number of objectives: against hulls made anew, and the exact search."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.spatial import ConvexHull

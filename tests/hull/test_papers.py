@@ -1,7 +1,5 @@
 """The paper's experiments, a thousandth of them: every page is made, and says what the runs say."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

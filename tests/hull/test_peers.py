@@ -1,7 +1,5 @@
 """The peers: their pieces against slow twins, their results against the paper's tables."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """3DFCH-EMOA and 3DCH-EMOA: decision by decision against their twins, and what they promise."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

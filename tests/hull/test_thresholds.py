@@ -1,7 +1,5 @@
 """Thresholds as genes, networks by magnitude, and what a hull has in any case."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

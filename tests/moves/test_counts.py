@@ -1,7 +1,5 @@
 """Moves on counts and subsets, and the searches of several spaces on them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

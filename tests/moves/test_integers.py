@@ -1,7 +1,5 @@
 """Moves on whole numbers with bounds of their own: picks first, ordered numbers after them."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """EMSCO's operators: the paper's worked examples, recombination, mutation, the space."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Operators of boxes and of bit strings; walks, of all spaces."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """A multi-stage problem on a made-up table, with a cache of its own."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,7 +1,5 @@
 """What one would do without a search, against models that are fitted and asked one by one."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

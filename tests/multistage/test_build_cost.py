@@ -1,7 +1,5 @@
 """What a run says that it will need, before it starts."""
 
-from __future__ import annotations
-
 import mmap
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Sub-classifiers: each is built once, for all, and kept on disk."""
 
-from __future__ import annotations
-
 from multiprocessing import get_context
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Designs measured out-of-fold: each record by classifiers fitted on the other folds."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
 

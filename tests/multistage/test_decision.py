@@ -1,7 +1,5 @@
 """Stages that decide by the costs of errors: bits, metrics, searches and models against twins."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """EMSCO: its two properties, its elite, its ends, what it finds."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import math

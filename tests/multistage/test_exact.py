@@ -1,7 +1,5 @@
 """Exact fronts: enumeration, programme and oracle agree; what cannot be exact is refused."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Stages as ONNX files answer as the model does, as far as float32 goes."""
 
-from __future__ import annotations
-
 import builtins
 import json
 

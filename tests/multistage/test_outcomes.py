@@ -3,8 +3,6 @@
 And the means over records that a certificate is about, counted one by one.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The multi-stage problem: its numbers, its models, its failures."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Classifiers of folds and of all records on every record, and ranges of what fitting anew does."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

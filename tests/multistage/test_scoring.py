@@ -1,7 +1,5 @@
 """Bit scoring, the hash table and the search for missing sub-classifiers, against naive twins."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

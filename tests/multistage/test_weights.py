@@ -1,7 +1,5 @@
 """Records that count by a column of numbers: in training and in every metric."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The exact searches as algorithms: what they ask, say and certify."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

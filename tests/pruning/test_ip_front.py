@@ -1,7 +1,5 @@
 """Exact fronts against all genomes, and what is said where they are not complete."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Bad input to pruning through the command: exit code 2 and one clear sentence each."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Pruned votes that run: they answer as the problem counted, and survive saving."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

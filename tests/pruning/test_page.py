@@ -1,7 +1,5 @@
 """The page of the paper's experiment: ranks and claims, told anew from the tables of runs."""
 
-from __future__ import annotations
-
 import json
 
 import pandas as pd

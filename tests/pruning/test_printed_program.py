@@ -1,7 +1,5 @@
 """The program as printed against every ensemble, and the strong form against it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Votes, confusion matrices, diversity and costs of pruned ensembles, record by record."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

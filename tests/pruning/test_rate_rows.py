@@ -1,7 +1,5 @@
 """Rates as rows and as fractions of a program: the best by enumeration, with certificates."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

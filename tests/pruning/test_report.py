@@ -1,7 +1,5 @@
 """The picture of a solved run."""
 
-from __future__ import annotations
-
 import pytest
 from matplotlib.figure import Figure
 

@@ -1,7 +1,5 @@
 """Solves that were killed go on from what was proven, to the same answer."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Branch and bound against every ensemble with every threshold."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 

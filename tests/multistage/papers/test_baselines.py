@@ -1,7 +1,5 @@
 """The baselines against other implementations of themselves."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

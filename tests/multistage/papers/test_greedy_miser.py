@@ -1,7 +1,5 @@
 """GreedyMiser against its slow and obvious twin: cost-penalised regression trees."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

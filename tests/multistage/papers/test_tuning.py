@@ -1,7 +1,5 @@
 """Tuning: the grid as a problem."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
