@@ -4,10 +4,10 @@ import numpy as np
 
 from algorithms.multistage.emsco import EMSCO
 from framework.problem import Problem
-from framework.roles import Metric
 from framework.run.evaluator import evaluate_candidates
 from framework.space import Partition
 from tests.conftest import roles_of
+from tests.toys import COVERAGE_ACCURACY_COST
 
 
 class Landscape(Problem):
@@ -16,11 +16,7 @@ class Landscape(Problem):
     def __init__(self, seed=0, n=5, k=3, levels=6, removal=False):
         self.space = Partition(n, k, removal)
         self.seed, self.levels = seed, levels
-        self.metrics = (
-            Metric("coverage", "max"),
-            Metric("accuracy", "max"),
-            Metric("cost", "min", "ratio", high=100.0),
-        )
+        self.metrics = COVERAGE_ACCURACY_COST
         self.fingerprint = f"landscape/{seed}/{n}/{k}/{levels}/{removal}"
 
     def evaluate(self, X, streams):

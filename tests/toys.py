@@ -10,6 +10,12 @@ from framework.roles import Metric
 from framework.space import Counts, Partition
 from framework.streams import CandidateStreams
 
+COVERAGE_ACCURACY_COST = (
+    Metric("coverage", "max"),
+    Metric("accuracy", "max"),
+    Metric("cost", "min", "ratio", high=100.0),
+)
+
 
 class StagesToy(Problem):
     """An ordered partition scored like a multi-stage classifier: coverage, accuracy, cost.
@@ -23,8 +29,7 @@ class StagesToy(Problem):
         worth = np.arange(n) + 1.0
         self.costs, self.worth = costs, worth / worth.sum()
         self.metrics = (
-            Metric("coverage", "max"),
-            Metric("accuracy", "max"),
+            *COVERAGE_ACCURACY_COST[:2],
             Metric("cost", "min", "ratio", high=float(costs.sum())),
         )
         self.fingerprint = f"stages-toy/{n}/{k}/{removal}"

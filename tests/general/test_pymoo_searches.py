@@ -92,11 +92,7 @@ class Flat(StagesToy):
 
     def __init__(self):
         super().__init__()
-        self.metrics = (
-            Metric("coverage", "max"),
-            Metric("accuracy", "max"),
-            Metric("cost", "min", "ratio", high=np.inf),
-        )
+        self.metrics = (*self.metrics[:2], Metric("cost", "min", "ratio", high=np.inf))
 
     def evaluate(self, X, streams):
         return {**super().evaluate(X, streams), "coverage": np.ones(len(X))}
