@@ -440,11 +440,6 @@ def test_several_workers_find_the_same():
     pd.testing.assert_frame_equal(found.front_, fitted(ParetoCascade).front_)
 
 
-def test_the_bar_of_progress_is_optional(capsys):
-    made(ParetoCascade, verbose=True).fit(*records())
-    assert capsys.readouterr().out == ""
-
-
 @pytest.mark.parametrize("voting", ["hard", "soft"])
 def test_pruning_of_several_classes_is_counted_vote_by_vote(voting, tmp_path):
     rng = np.random.default_rng(1)
