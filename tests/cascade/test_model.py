@@ -152,15 +152,11 @@ def test_a_mixture_keeps_what_its_cascades_do_not_answer(names):
     X, y, _ = fitted()
     X, y = pd.DataFrame(X).add_prefix("x"), np.array(names)[y]
     models = {n: Counting(max_depth=d).fit(X, y) for n, d in (("a", 2), ("b", 4))}
-    accepts = (-np.inf, 0.9)
-    members = [
-        CascadeClassifier.of_policy(
-            models,
-            Policy(("a", "b"), (0.7, last), (None, None), abstains=True),
-            models["a"].classes_,
-        )
-        for last in accepts
+    policies = [
+        Policy(("a", "b"), (0.7, last), (None, None), abstains=True) for last in (-np.inf, 0.9)
     ]
+    classes = models["a"].classes_
+    members = [CascadeClassifier.of_policy(models, policy, classes) for policy in policies]
     mixture = MixtureClassifier.from_fitted(members, [0.5, 0.5], seed=1)
     found = mixture.predict_table(X)
     told = [member.predict(X) for member in members]

@@ -15,6 +15,7 @@ from framework.experiment.config import RunConfig, check
 from framework.pareto import pareto_layers
 from framework.problems.functions import FunctionProblem
 from tests import oracles
+from tests.command import POINT
 from tests.conftest import roles_of
 from tests.hull.cloud import answered, searched
 
@@ -184,13 +185,7 @@ def test_pbi_by_hand():
 
 
 def test_the_horizon_comes_from_the_budget_once(tmp_path):
-    raw = {
-        "name": "a",
-        "problem": {"kind": "function", "name": "zed1"},
-        "objectives": [{"metric": f"f{j}", "sense": "min"} for j in (1, 2, 3)],
-        "algorithm": {"kind": "mpso_d"},
-        "budget": {"evaluations": 700},
-    }
+    raw = POINT | {"algorithm": {"kind": "mpso_d"}, "budget": {"evaluations": 700}}
     config = check(RunConfig, raw, tmp_path / "a.yaml")
     assert config.algorithm.horizon == 700
     assert config.identity()["algorithm.horizon"] == 700

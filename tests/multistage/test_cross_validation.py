@@ -154,7 +154,7 @@ def test_importance_costs_are_one_for_all_folds(table_file):
 
 
 def with_column(table_file, tmp_path, name, values):
-    """Write the table with one more column; return its configuration's ``dataset`` and the file."""
+    """Write the table with one more column; return its file."""
     frame = pd.read_csv(table_file)
     frame[name] = values(len(frame))
     path = tmp_path / f"with_{name}.csv"
@@ -192,7 +192,7 @@ def test_what_a_fold_is_answered_with_knows_nothing_of_it(table_file, tmp_path, 
 
 
 @pytest.mark.parametrize("split", [{"group": "who"}, {"time": "who"}])
-def test_columns_that_divide_are_no_features(table_file, tmp_path, split, capsys):
+def test_columns_that_divide_are_no_features(table_file, tmp_path, split):
     path = with_column(table_file, tmp_path, "who", lambda n: np.arange(n) // 3)
     problem = problem_of(path, split=split, measure=FOLDS)
     assert problem.feature_names == tuple(NAMES)

@@ -132,18 +132,12 @@ def _xor(rng, n):
 def test_ranges_hold_the_coverage_and_the_cost_of_trees():
     """As without the shift, a third to a half of them do not."""
     held = []
+    tree = {"kind": "decision_tree", "max_depth": 5, "min_samples_leaf": 8}
+    setting = {"classifier": tree, "threshold": 0.75, "max_stages": 2, "remove_features": True}
+    setting |= {"reject_label": "none", "budget": 150}
     for seed in range(3):
         frame, y = _xor(np.random.default_rng(seed), 3400)
-        search = ParetoMultiStage(
-            classifier={"kind": "decision_tree", "max_depth": 5, "min_samples_leaf": 8},
-            threshold=0.75,
-            max_stages=2,
-            remove_features=True,
-            reject_label="none",
-            budget=150,
-            random_state=seed,
-            verbose=False,
-        ).fit(frame[:400], y[:400])
+        search = ParetoMultiStage(random_state=seed, **setting).fit(frame[:400], y[:400])
         front = search.front_
         for id in front.index[:: max(len(front) // 8, 1)]:
             table = search.choose(id=int(id)).predict_table(frame[400:])

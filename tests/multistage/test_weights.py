@@ -35,13 +35,9 @@ def file(tmp_path_factory):
 
 
 def weighted(file, column="w", **more):
+    dataset = {"path": str(file), "target": "label", "positive": "ill", "columns": ["a", "b", "c"]}
     raw = {
-        "dataset": {
-            "path": str(file),
-            "target": "label",
-            "positive": "ill",
-            "columns": ["a", "b", "c"],
-        },
+        "dataset": dataset,
         "split": {"part": "part"},
         "costs": COSTS,
         "weights": column,
