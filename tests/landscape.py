@@ -1,5 +1,7 @@
 """A toy whose best is known, and EMSCO on it generation by generation."""
 
+import itertools
+
 import numpy as np
 
 from algorithms.multistage.emsco import EMSCO
@@ -33,10 +35,12 @@ def emsco(problem, *constraints, seed=0, **parameters):
     return EMSCO(problem, roles_of(problem, *constraints), seed=seed, **parameters)
 
 
-def generations(algorithm, problem, count):
-    """Ask and tell; yield each batch."""
+def generations(algorithm, problem, count=None, *, rows=None):
+    """Ask and tell until so many batches or rows are told; yield each batch."""
     told = 0
-    for _ in range(count):
+    for number in itertools.count():
+        if number == count or (rows is not None and told >= rows):
+            return
         X = algorithm.ask()
         if X is None:
             return

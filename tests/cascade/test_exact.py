@@ -15,8 +15,6 @@ from framework.testing import AlgorithmCase, certificates_hold
 from tests.cascade.tables import made_up
 from tests.conftest import roles_of
 
-_SENSES = {"cost": "min", "latency_ms": "min"}
-
 
 def every_genome(problem):
     space = problem.space
@@ -26,9 +24,7 @@ def every_genome(problem):
 
 
 def losses_of(problem, X, names):
-    values = problem.evaluate(X)
-    signs = [1.0 if n in _SENSES else -1.0 for n in names]
-    return np.column_stack([s * values[n] for s, n in zip(signs, names, strict=True)])
+    return roles_of(problem, metrics=names).losses(problem.evaluate(X))
 
 
 def front_of(losses):

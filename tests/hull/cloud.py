@@ -3,11 +3,11 @@
 import numpy as np
 
 from algorithms.hull.kernels.hull3d import Hull3D
-from framework.batch import Evaluated
 from framework.problem import Problem
 from framework.roles import Metric
 from framework.space import Box
 from tests.conftest import roles_of
+from tests.landscape import generations
 
 
 class Genes(Problem):
@@ -37,21 +37,11 @@ class Cloud(Genes):
         return super().evaluate(np.rint(X * self.steps) / self.steps, streams)
 
 
-def answered(problem, algorithm, first):
-    """Ask, evaluate, tell; return the batch and the next id."""
-    X = algorithm.ask()
-    values = {name: np.asarray(c) for name, c in problem.evaluate(X, None).items()}
-    batch = Evaluated(np.arange(first, first + len(X)), X, values)
-    algorithm.tell(batch)
-    return batch, first + len(X)
-
-
 def searched(cls, problem, evaluations, **parameters):
     """Return a search of a problem after so many evaluations."""
     algorithm = cls(problem, roles_of(problem), seed=0, **parameters)
-    first = 0
-    while first < evaluations:
-        _, first = answered(problem, algorithm, first)
+    for _ in generations(algorithm, problem, rows=evaluations):
+        pass
     return algorithm
 
 

@@ -11,7 +11,8 @@ from algorithms.hull.searches import FCHEMOA, NDFCHEMOA
 from framework.errors import InputError
 from framework.roles import Metric, Objective, Roles
 from tests.conftest import roles_of
-from tests.hull.cloud import Cloud, Genes, answered
+from tests.hull.cloud import Cloud, Genes
+from tests.landscape import generations
 
 
 class Ball(Genes):
@@ -33,9 +34,7 @@ def points_of(algorithm, slots):
 def going(problem, *, rows, **parameters):
     """Yield a search after each of its batches."""
     algorithm = NDFCHEMOA(problem, roles_of(problem), seed=4, **parameters)
-    first = 0
-    while first < rows:
-        _, first = answered(problem, algorithm, first)
+    for _ in generations(algorithm, problem, rows=rows):
         yield algorithm
 
 
@@ -81,13 +80,12 @@ def test_in_three_objectives_it_keeps_what_the_exact_search_keeps(seed):
     rng = np.random.default_rng(seed)
     exact = FCHEMOA(problem, roles_of(problem), seed=0, population=10)
     ours = NDFCHEMOA(problem, roles_of(problem), seed=0, population=10)
-    first = 0
+    batches = [generations(algorithm, problem) for algorithm in (exact, ours)]
     for n in [10] + 250 * [1]:
         rows = rng.random((n, 3))
-        for algorithm in (exact, ours):
-            algorithm.propose = lambda rows=rows: rows
-            _, after = answered(problem, algorithm, first)
-        first = after
+        exact.propose = ours.propose = lambda rows=rows: rows
+        for batch in batches:
+            next(batch)
         assert exact.outcome().returned.tolist() == ours.outcome().returned.tolist()
         assert exact.vas == pytest.approx(ours.vas, abs=1e-9)
     assert 0 < exact.outcome().findings["by_queue"] < 1

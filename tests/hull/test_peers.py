@@ -17,7 +17,8 @@ from framework.problems.functions import FunctionProblem
 from tests import oracles
 from tests.command import POINT
 from tests.conftest import roles_of
-from tests.hull.cloud import answered, searched
+from tests.hull.cloud import searched
+from tests.landscape import generations
 
 HORIZON = 6000
 
@@ -158,13 +159,13 @@ def test_moea_dd_keeps_whom_a_twin_keeps(name):
     """Fronts, regions and PBI of all members made anew for each child: none may be a step old."""
     problem = FunctionProblem(name)
     algorithm = MOEADD(problem, roles_of(problem), seed=0, population=30)
-    batch, first = answered(problem, algorithm, 0)
+    batches = generations(algorithm, problem, 301)
+    batch = next(batches)
     F, W = np.column_stack(list(batch.values.values())), lattice(3, 30)
     W /= np.linalg.norm(W, axis=1, keepdims=True)
     ideal = F.min(axis=0)
     layered = 0
-    for _ in range(300):
-        batch, first = answered(problem, algorithm, first)
+    for batch in batches:
         F = np.concatenate([F, np.column_stack(list(batch.values.values()))])
         ideal = np.minimum(ideal, F[-1])
         layers = np.array(oracles.peel(F, np.zeros(len(F))))
