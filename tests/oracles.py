@@ -167,6 +167,12 @@ def paid_at(stage, genome, costs, panels=()):
     return paid
 
 
+def every_genome(space: Space) -> np.ndarray:
+    """List all genomes of a space of whole numbers."""
+    every = np.indices(tuple(space.upper - space.lower + 1)).reshape(space.d, -1).T + space.lower
+    return np.asarray(every[space.contains(every)].astype(space.dtype))
+
+
 def ordered_partitions(n: int, k: int, removal: bool = False) -> list[tuple[int, ...]]:
     """List all assignments of n items to at most k stages, none of them empty."""
     lowest = -1 if removal else 0

@@ -183,13 +183,12 @@ def rows(case, best, others, chance):
 
 
 def test_verdicts_say_who_won_on_which_case_and_what_chance_may_explain():
-    table = pd.DataFrame(
-        [
-            *rows("pima", "EMSCO", ["random"], "no"),
-            *rows("heart", "EMSCO", ["random"], "yes"),
-            *rows("credit", "random", ["EMSCO"], "unknown"),
-        ]
-    )
+    cases = [
+        *rows("pima", "EMSCO", ["random"], "no"),
+        *rows("heart", "EMSCO", ["random"], "yes"),
+        *rows("credit", "random", ["EMSCO"], "unknown"),
+    ]
+    table = pd.DataFrame(cases)
     assert " ".join(verdicts(table)) == (
         "Best mean hypervolume: EMSCO on 2 of 3 (pima, heart); random on 1 of 3 (credit). "
         "More than chance, against every other method: on pima. Chance may explain the lead, over "

@@ -12,15 +12,9 @@ from framework.errors import InputError
 from framework.pareto import nondominated
 from framework.preparation import Preparation
 from framework.testing import AlgorithmCase, certificates_hold
+from tests import oracles
 from tests.cascade.tables import made_up
 from tests.conftest import roles_of
-
-
-def every_genome(problem):
-    space = problem.space
-    shape = tuple((space.upper - space.lower + 1).tolist())
-    every = np.indices(shape).reshape(space.d, -1).T.astype(space.dtype)
-    return every[space.contains(every)]
 
 
 def losses_of(problem, X, names):
@@ -62,7 +56,7 @@ def test_the_whole_front_is_that_of_every_genome(answer, outcomes, tables):
             problem = CascadeProblem(table, answer=answer)
         except InputError:  # few records: all alike
             continue
-        wanted = front_of(losses_of(problem, every_genome(problem), names))
+        wanted = front_of(losses_of(problem, oracles.every_genome(problem.space), names))
         found = exact_front(problem, names, front="whole")  # its outcomes are those of the names
         np.testing.assert_array_equal(found, wanted)
         compared += 1
@@ -75,7 +69,7 @@ def test_abstention_gives_the_front_of_three(abstain, second):
     for seed in range(8):
         table = made_up(2, 5 + seed % 2, seed, tied=seed % 2 == 0)
         problem = CascadeProblem(table, abstain=abstain)
-        wanted = front_of(losses_of(problem, every_genome(problem), names))
+        wanted = front_of(losses_of(problem, oracles.every_genome(problem.space), names))
         np.testing.assert_array_equal(exact_front(problem, names, outcomes="raw"), wanted)
 
 

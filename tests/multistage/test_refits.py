@@ -101,12 +101,8 @@ def test_metrics_say_how_many_records_they_are_about(table_file, rated):
     there = [(said >= 0) & (truth == k) for k in range(len(classes))]
     counts = [mask.astype(float) @ weights for mask in there]
     total = sum(counts)
-    wanted = {
-        "accuracy": total,
-        "recall": counts[high],
-        "false_positive_rate": total - counts[high],
-    }
-    wanted |= {"false_negative_rate": counts[high]}
+    wanted = dict.fromkeys(("recall", "false_negative_rate"), counts[high])
+    wanted |= {"accuracy": total, "false_positive_rate": total - counts[high]}
     wanted |= dict.fromkeys(("balanced_accuracy", "worst_recall"), np.min(counts, axis=0))
     if rated:
         wanted["recall:high"] = counts[high]

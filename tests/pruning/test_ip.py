@@ -20,6 +20,7 @@ from framework.run.driver import search as run
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
 from framework.testing import AlgorithmCase, certificates_hold
+from tests import oracles
 from tests.conftest import covering, pruning, roles_of
 from tests.toys import EnsembleToy
 
@@ -37,10 +38,8 @@ def solve(cls, problem, roles, **more):
 
 def every_genome(problem):
     """Return all genomes that have a member."""
-    sizes = problem.space.upper + 1
-    every = np.indices(tuple(sizes)).reshape(len(sizes), -1).T
-    some = every[:, : len(problem.library)].any(axis=1)
-    return every[problem.space.contains(every) & some]
+    every = oracles.every_genome(problem.space)
+    return every[every[:, : len(problem.library)].any(axis=1)]
 
 
 def best_of_all(problem, roles):

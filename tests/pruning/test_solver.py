@@ -344,9 +344,6 @@ def test_gaps_are_shares_of_the_value():
 @pytest.mark.parametrize(("most", "demand"), [(0, None), (1, Demand(0.1, 0.2))])
 def test_too_few_members_are_refused(most, demand):
     votes, y = pool(4, 20, 0)
+    must = Requirements(max_members=most, demand=demand, credit=np.zeros((4, 4)))
     with pytest.raises(InputError, match="max_members: expected at least"):
-        Instance.of(
-            VoteTable.of(votes, y),
-            Weights(),
-            Requirements(max_members=most, demand=demand, credit=np.zeros((4, 4))),
-        )
+        Instance.of(VoteTable.of(votes, y), Weights(), must)
