@@ -7,7 +7,7 @@ import numpy as np
 from framework.arrays import Array
 from framework.problem import Problem
 from framework.roles import Metric
-from framework.space import Counts, Partition
+from framework.space import Counts, Partition, Space
 from framework.streams import CandidateStreams
 
 COVERAGE_ACCURACY_COST = (
@@ -15,6 +15,17 @@ COVERAGE_ACCURACY_COST = (
     Metric("accuracy", "max"),
     Metric("cost", "min", "ratio", high=100.0),
 )
+
+
+class OddSpace(Space):
+    """A space that nothing is known of."""
+
+    def __init__(self) -> None:
+        self.d, self.dtype = 2, np.dtype(np.int64)
+        self.lower, self.upper = np.zeros(2, int), np.ones(2, int)
+
+    def sample(self, rng: np.random.Generator, size: int) -> Array:
+        return rng.integers(0, 2, size=(size, 2))
 
 
 class StagesToy(Problem):

@@ -19,11 +19,10 @@ from framework.algorithm import name_of
 from framework.errors import InputError
 from framework.problems.functions import FunctionProblem
 from framework.roles import Constraint, Metric, Objective, Roles
-from framework.space import Space
 from tests.conftest import roles_of
 from tests.landscape import generations
 from tests.searching import searched
-from tests.toys import EnsembleToy, StagesToy
+from tests.toys import EnsembleToy, OddSpace, StagesToy
 
 PEERS = [NSGAII, NSGAIII, SMSEMOA]
 
@@ -124,21 +123,10 @@ def test_nsga3_takes_the_finest_lattice_that_the_population_covers():
         NSGAIII(problem, roles_of(problem), seed=0, population=2)
 
 
-class Words(Space):
-    """A space that nothing is known of."""
-
-    def __init__(self):
-        self.d, self.dtype = 2, np.dtype(np.int64)
-        self.lower, self.upper = np.zeros(2, int), np.ones(2, int)
-
-    def sample(self, rng, size):
-        return rng.integers(0, 2, size=(size, 2))
-
-
 @pytest.mark.parametrize("cls", [*PEERS, ParetoLocalSearch, EMSCO])
 def test_other_spaces_are_refused(cls):
     problem = FunctionProblem("zdt1", 2)
-    problem.space = Words()
+    problem.space = OddSpace()
     with pytest.raises(InputError, match=f"{name_of(cls)} searches ordered partitions"):
         cls(problem, roles_of(problem), seed=0)
 

@@ -10,10 +10,10 @@ from algorithms.general.nsga2 import NSGAII
 from algorithms.general.pymoo_searches import NSGAIII, SMSEMOA
 from algorithms.moves import counts as moves
 from algorithms.moves.variation import variation
-from framework.space import Counts, Space
+from framework.space import Counts
 from tests import oracles
 from tests.ensembling.searching import searched
-from tests.toys import EnsembleToy
+from tests.toys import EnsembleToy, OddSpace
 
 SEVERAL = [NSGAII, NSGAIII, SMSEMOA, ParetoLocalSearch]
 
@@ -58,16 +58,8 @@ def test_first_rows_are_subsets_small_and_large(seed, d):
 
 
 def test_other_spaces_are_refused():
-    class Odd(Space):
-        """A space of a kind of its own."""
-
-        d = 3
-
-        def sample(self, rng, size):
-            return rng.random((size, 1))
-
-    with pytest.raises(TypeError, match="found Odd of 3 genes"):
-        variation(Odd())
+    with pytest.raises(TypeError, match="found OddSpace of 2 genes"):
+        variation(OddSpace())
 
 
 @pytest.mark.parametrize("neighbours", [None, 1, 4])

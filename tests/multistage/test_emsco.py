@@ -18,6 +18,7 @@ from framework.pareto import pareto_layers
 from framework.roles import Constraint
 from framework.run.evaluator import evaluate_candidates
 from framework.testing import check_algorithm
+from framework.testing.tools import BrokenProblem
 from tests import oracles
 from tests.conftest import roles_of
 from tests.landscape import Landscape, emsco, generations
@@ -239,11 +240,7 @@ def test_failed_rows_leave_the_generation():
 
 
 def test_a_first_generation_of_failures_is_drawn_again():
-    class Hopeless(Landscape):
-        def evaluate(self, X, streams):
-            return {m.name: np.full(len(X), np.nan) for m in self.metrics}
-
-    problem = Hopeless()
+    problem = BrokenProblem(Landscape())
     told, done, _ = end_of(emsco(problem, population=10), problem, 4)
     assert (told, done) == (4, False)
 
