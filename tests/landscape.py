@@ -1,13 +1,15 @@
 """A toy whose best is known, and EMSCO on it generation by generation."""
 
+import itertools
+
 import numpy as np
 
 from algorithms.multistage.emsco import EMSCO
 from framework.problem import Problem
-from framework.roles import Metric
 from framework.run.evaluator import evaluate_candidates
 from framework.space import Partition
 from tests.conftest import roles_of
+from tests.toys import COVERAGE_ACCURACY_COST
 
 
 class Landscape(Problem):
@@ -16,11 +18,7 @@ class Landscape(Problem):
     def __init__(self, seed=0, n=5, k=3, levels=6, removal=False):
         self.space = Partition(n, k, removal)
         self.seed, self.levels = seed, levels
-        self.metrics = (
-            Metric("coverage", "max"),
-            Metric("accuracy", "max"),
-            Metric("cost", "min", "ratio", high=100.0),
-        )
+        self.metrics = COVERAGE_ACCURACY_COST
         self.fingerprint = f"landscape/{seed}/{n}/{k}/{levels}/{removal}"
 
     def evaluate(self, X, streams):
@@ -37,10 +35,12 @@ def emsco(problem, *constraints, seed=0, **parameters):
     return EMSCO(problem, roles_of(problem, *constraints), seed=seed, **parameters)
 
 
-def generations(algorithm, problem, count):
-    """Ask and tell; yield each batch."""
+def generations(algorithm, problem, count=None, *, rows=None):
+    """Ask and tell until so many batches or rows are told; yield each batch."""
     told = 0
-    for _ in range(count):
+    for number in itertools.count():
+        if number == count or (rows is not None and told >= rows):
+            return
         X = algorithm.ask()
         if X is None:
             return

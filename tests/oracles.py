@@ -7,6 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from framework.space import Space
+
 
 def dominates(a: Sequence[float], b: Sequence[float]) -> bool:
     """Tell whether losses ``a`` are nowhere worse than ``b`` and somewhere better."""
@@ -165,6 +167,12 @@ def paid_at(stage, genome, costs, panels=()):
     return paid
 
 
+def every_genome(space: Space) -> np.ndarray:
+    """List all genomes of a space of whole numbers."""
+    every = np.indices(tuple(space.upper - space.lower + 1)).reshape(space.d, -1).T + space.lower
+    return np.asarray(every[space.contains(every)].astype(space.dtype))
+
+
 def ordered_partitions(n: int, k: int, removal: bool = False) -> list[tuple[int, ...]]:
     """List all assignments of n items to at most k stages, none of them empty."""
     lowest = -1 if removal else 0
@@ -232,6 +240,26 @@ def ordered_neighbours(x: Sequence[int], k: int, removal: bool) -> set[tuple[int
         found.append([*stages[:s], stages[s] + stages[s + 1], *stages[s + 2 :]])
     closed = [[stage for stage in system if stage] for system in found]
     return {genome_of(system, len(x)) for system in closed if len(system) <= k}
+
+
+def neighbours_of_numbers(space: Space, x: np.ndarray, picks: int) -> set[tuple[int, ...]]:
+    """Return all genomes one move away from ``x``, of which the first ``picks`` numbers are counts.
+
+    A number is one more or one less; a count may also be 0, or go to an item that has none.
+    """
+    found = []
+    for i in range(len(x)):
+        for value in (x[i] + 1, x[i] - 1, *([0] if i < picks else [])):
+            y = x.copy()
+            y[i] = value
+            found.append(y)
+    for i, j in itertools.permutations(range(picks), 2):
+        if x[i] > 0 and x[j] == 0:
+            y = x.copy()
+            y[i], y[j] = 0, min(x[i], space.upper[j])
+            found.append(y)
+    inside = np.array(found)[space.contains(np.array(found))]
+    return {tuple(y) for y in inside.tolist()} - {tuple(x.tolist())}
 
 
 def genome_of(stages: Sequence[Sequence[int]], n: int) -> tuple[int, ...]:

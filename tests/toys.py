@@ -7,8 +7,25 @@ import numpy as np
 from framework.arrays import Array
 from framework.problem import Problem
 from framework.roles import Metric
-from framework.space import Counts, Partition
+from framework.space import Counts, Partition, Space
 from framework.streams import CandidateStreams
+
+COVERAGE_ACCURACY_COST = (
+    Metric("coverage", "max"),
+    Metric("accuracy", "max"),
+    Metric("cost", "min", "ratio", high=100.0),
+)
+
+
+class OddSpace(Space):
+    """A space that nothing is known of."""
+
+    def __init__(self) -> None:
+        self.d, self.dtype = 2, np.dtype(np.int64)
+        self.lower, self.upper = np.zeros(2, int), np.ones(2, int)
+
+    def sample(self, rng: np.random.Generator, size: int) -> Array:
+        return rng.integers(0, 2, size=(size, 2))
 
 
 class StagesToy(Problem):
@@ -23,8 +40,7 @@ class StagesToy(Problem):
         worth = np.arange(n) + 1.0
         self.costs, self.worth = costs, worth / worth.sum()
         self.metrics = (
-            Metric("coverage", "max"),
-            Metric("accuracy", "max"),
+            *COVERAGE_ACCURACY_COST[:2],
             Metric("cost", "min", "ratio", high=float(costs.sum())),
         )
         self.fingerprint = f"stages-toy/{n}/{k}/{removal}"

@@ -10,6 +10,7 @@ from scipy.stats import binom
 from framework.analysis.certify import joint_p_value, least_records, needed, order, p_value, passed
 from framework.analysis.choose import parse_condition
 from framework.outcomes import Sample
+from tests.oracles import dominates
 
 
 def tail(n, hits, share):
@@ -85,14 +86,8 @@ def test_the_chain_is_the_front_of_sureness_and_what_is_wanted():
     claims = [{"accuracy": [Sample(a, 100)]} for a in accuracies]
     p = np.array([p_value(claim["accuracy"][0], limit) for claim in claims])
     chain = order(claims, [limit], losses)
-    beaten = [
-        any(
-            (p[j] <= p[i] and losses[j] <= losses[i]) and (p[j], losses[j]) != (p[i], losses[i])
-            for j in range(40)
-        )
-        for i in range(40)
-    ]
-    best = {(p[i], losses[i]) for i in range(40) if not beaten[i]}
+    points = list(zip(p, losses, strict=True))
+    best = {one for one in points if not any(dominates(other, one) for other in points)}
     assert [(p[i], losses[i]) for i in chain] == sorted(best)
 
 

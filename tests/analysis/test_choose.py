@@ -8,16 +8,10 @@ from framework.batch import Evaluated
 from framework.errors import InputError
 from framework.front import Front
 from framework.roles import Metric, Objective, Roles
+from tests.toys import COVERAGE_ACCURACY_COST
 
-METRICS = (
-    Metric("coverage", "max"),
-    Metric("accuracy", "max"),
-    Metric("cost", "min", "ratio", high=100.0),
-    Metric("stages", "min", "ratio", high=6.0),
-)
-ROLES = Roles(
-    METRICS, [Objective("coverage", "max"), Objective("accuracy", "max"), Objective("cost", "min")]
-)
+METRICS = (*COVERAGE_ACCURACY_COST, Metric("stages", "min", "ratio", high=6.0))
+ROLES = Roles(METRICS, [Objective(m.name, m.sense) for m in COVERAGE_ACCURACY_COST])
 VALUES = {
     "coverage": np.array([1.00, 0.95, 0.90, 0.60, 0.20]),
     "accuracy": np.array([0.80, 0.90, 0.90, 0.98, 1.00]),

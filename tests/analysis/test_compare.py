@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 
 from framework.analysis.indicators import Indicator
-from framework.cli.main import main
 from framework.errors import InputError
 from framework.experiment.comparison import compare, mean_indicators
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
 from framework.journal import Journal
 from tests.command import POINT, write
+from tests.experiment.test_experiment import command
 
 
 def searched(folder, name, *, batch=20, evaluations=200, repeats=4, function="zdt1"):
@@ -25,7 +25,7 @@ def searched(folder, name, *, batch=20, evaluations=200, repeats=4, function="zd
         "repeats": repeats,
     }
     write(file, config)
-    assert main(["run", str(file), "--out", str(folder / name), "--no-plots", "--quiet"]) == 0
+    command(folder, "run", file.name, "--out", name, "--no-plots", "--quiet")
     return folder / name
 
 
@@ -59,7 +59,7 @@ def test_indicators_are_those_of_the_fronts(runs):
     assert comparison.judged == "the front of everything evaluated"  # a function has no records
 
 
-def test_distinct_evaluations_are_told_beside_evaluations(runs, tmp_path, capsys):
+def test_distinct_evaluations_are_told_beside_evaluations(runs, tmp_path):
     """Random search on six bits asks for few different candidates."""
     bits = searched(tmp_path, "bits", function="lotz", evaluations=600, repeats=2)
     for run in compare([bits]).frame.to_dict("records"):
@@ -67,8 +67,7 @@ def test_distinct_evaluations_are_told_beside_evaluations(runs, tmp_path, capsys
             rows = [tuple(x) for batch in journal.evaluations() for x in batch.X.tolist()]
         assert len(rows) == run["evaluations"] == 600
         assert run["distinct"] == len(set(rows)) == 64
-    assert main(["compare", str(bits), "--out", str(tmp_path / "page")]) == 0
-    shown = capsys.readouterr().out
+    shown = command(tmp_path, "compare", bits, "--out", "page").out
     assert "distinct" in shown
     assert " 64 " in shown
     assert "<td>64" in (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
@@ -136,7 +135,7 @@ def test_a_run_without_a_front_counts_as_worst(runs, tmp_path):
     assert comparison.tests["igd_plus"].ranks[-1] == 4.0
 
 
-def test_one_run_with_a_front_does_not_speak_for_those_without(runs, tmp_path, capsys):
+def test_one_run_with_a_front_does_not_speak_for_those_without(runs, tmp_path):
     lucky = searched(tmp_path, "lucky", batch=10, evaluations=60)
     for number, repeat in enumerate(RunDir(lucky).children()):
         frame = pd.read_csv(repeat.front_file)
@@ -146,10 +145,8 @@ def test_one_run_with_a_front_does_not_speak_for_those_without(runs, tmp_path, c
     assert comparison.tests["f2"].ranks[-1] > 3
     assert comparison.ordered()[-1] == comparison.methods[-1]
     json.dumps(mean_indicators(comparison), allow_nan=False)
-    page = str(tmp_path / "page")
-    command = ["compare", *map(str, [*runs, lucky]), "--indicators", "f2", "--out", page]
-    assert main(command) == 0
-    assert "inf" in capsys.readouterr().out
+    arguments = [*runs, lucky, "--indicators", "f2", "--out", "page"]
+    assert "inf" in command(tmp_path, "compare", *arguments).out
 
 
 def refused(*directories, match):
@@ -200,7 +197,7 @@ def test_one_reference_for_several_problems_is_refused(runs, tmp_path):
         compare([runs[0], other], runs[0] / "front.csv")
 
 
-def test_what_is_returned_may_be_judged_also_of_one_old_search(runs, tmp_path, capsys):
+def test_what_is_returned_may_be_judged_also_of_one_old_search(runs, tmp_path):
     """Here each run returns its first solution; one without a returned set has its front judged."""
     own = searched(tmp_path, "own", batch=10)
     for repeat in RunDir(own).children():
@@ -215,8 +212,7 @@ def test_what_is_returned_may_be_judged_also_of_one_old_search(runs, tmp_path, c
     ]
     assert (compare([own, runs[0]]).frame["solutions"].iloc[:4] > 1).all()
     assert compare([own]).frame["distinct"].isna().all()
-    assert main(["compare", str(own), "--returned", "--out", str(tmp_path / "page")]) == 0
-    shown = capsys.readouterr().out
+    shown = command(tmp_path, "compare", own, "--returned", "--out", "page").out
     assert "none: they need two searches" in shown
     assert "nan" not in shown
     page = (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
@@ -261,10 +257,9 @@ def test_runs_that_cannot_be_compared_are_refused(runs, tmp_path):
     refused(runs[0], runs[0], match="each search with a seed once")
 
 
-def test_the_command_writes_and_prints(runs, tmp_path, capsys):
+def test_the_command_writes_and_prints(runs, tmp_path):
     out = tmp_path / "deep" / "comparison"
-    assert main(["compare", *map(str, runs), "--out", str(out)]) == 0
-    printed = capsys.readouterr().out
+    printed = command(tmp_path, "compare", *runs, "--out", out).out
     frame = pd.read_csv(out / "tables" / "runs.csv")
     assert frame["share"].tolist() == compare(runs).frame["share"].tolist()
     assert "Friedman p = " in printed
@@ -274,18 +269,17 @@ def test_the_command_writes_and_prints(runs, tmp_path, capsys):
     assert (out / "report.html").is_file()
 
 
-def test_the_command_says_what_is_wrong(runs, tmp_path, capsys):
-    file = tmp_path / "file"
-    file.write_text("")
-    assert main(["compare", str(runs[0]), "--out", str(file / "below")]) == 2
-    assert "cannot be written" in capsys.readouterr().err
-    assert main(["compare", str(tmp_path)]) == 2
-    assert main(["compare", str(runs[0]), "--reference", str(tmp_path / "no.csv")]) == 2
-    assert "expected a front" in capsys.readouterr().err
+def test_the_command_says_what_is_wrong(runs, tmp_path):
+    (tmp_path / "file").write_text("")
+    for arguments, sentence in (
+        ([runs[0], "--out", "file/below"], "cannot be written"),
+        ([tmp_path], "expected the directory of a run"),
+        ([runs[0], "--reference", "no.csv"], "expected a front"),
+    ):
+        assert sentence in command(tmp_path, "compare", *arguments, code=2).err
 
 
-def test_a_reference_that_is_beaten_is_reported(runs, tmp_path, capsys, monkeypatch):
+def test_a_reference_that_is_beaten_is_reported(runs, tmp_path, monkeypatch):
     monkeypatch.setattr("tracking.figures.comparison_report.write_report", lambda *_, **__: [])
-    reference = str(runs[0] / "front.csv")
-    assert main(["compare", *map(str, runs), "--reference", reference, "--out", str(tmp_path)]) == 0
-    assert "it is not exact" in capsys.readouterr().out
+    arguments = [*runs, "--reference", runs[0] / "front.csv", "--out", tmp_path]
+    assert "it is not exact" in command(tmp_path, "compare", *arguments).out

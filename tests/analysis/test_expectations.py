@@ -14,17 +14,14 @@ from framework.front import Front
 from framework.outcomes import RecordOutcomes, resample_weights, weighted_sums
 from framework.roles import Constraint, Metric, Objective, Roles
 from tests.oracles import optimism, range_of_half
+from tests.toys import COVERAGE_ACCURACY_COST
 
 METRICS = (
-    Metric("coverage", "max"),
-    Metric("accuracy", "max"),
-    Metric("cost", "min", "ratio", high=100.0),
+    *COVERAGE_ACCURACY_COST,
     Metric("false_positive_rate", "min"),
     Metric("false_negative_rate", "min"),
 )
-ROLES = Roles(
-    METRICS, [Objective("coverage", "max"), Objective("accuracy", "max"), Objective("cost", "min")]
-)
+ROLES = Roles(METRICS, [Objective(m.name, m.sense) for m in COVERAGE_ACCURACY_COST])
 
 
 class MadeUp(RecordOutcomes):

@@ -7,14 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.analysis.ranges import (
-    Spread,
-    mixed_spread,
-    moments,
-    promised,
-    spreads,
-    taken_over,
-)
+from framework.analysis.ranges import Spread, mixed_spread, moments, promised, spreads, taken_over
 from framework.analysis.refits import changes
 from framework.analysis.resamples import Resamples
 from framework.answers import AnswerOutcomes, Records

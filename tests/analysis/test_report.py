@@ -90,10 +90,11 @@ def test_there_is_no_interval_of_one_value_or_of_an_infinite_one():
     assert np.isnan([low, high]).all()
 
 
-def corner(method, seed, at, distinct=5.0):
-    """Return a run that found one solution, ``at`` of the way to the worst."""
-    losses = np.array([[at, at]])
-    return ComparedRun(method, seed, 10, distinct, 1.0, losses, Path(), f"{method}/{seed}")
+def corner(method, seed, at, **new):
+    """Return a run that found one solution, ``at`` of the way to the worst; also on new records."""
+    losses, place = np.full((1, 2), at), f"{method}/{seed}"
+    there = {part: np.full((1, 2), value) for part, value in new.items()}
+    return ComparedRun(method, seed, 10, 5.0, 1.0, losses, Path(), place, **there)
 
 
 @pytest.fixture
@@ -191,13 +192,12 @@ def rows(case, best, others, chance):
 
 
 def test_verdicts_say_who_won_on_which_case_and_what_chance_may_explain():
-    table = pd.DataFrame(
-        [
-            *rows("pima", "EMSCO", ["random"], "no"),
-            *rows("heart", "EMSCO", ["random"], "yes"),
-            *rows("credit", "random", ["EMSCO"], "unknown"),
-        ]
-    )
+    cases = [
+        *rows("pima", "EMSCO", ["random"], "no"),
+        *rows("heart", "EMSCO", ["random"], "yes"),
+        *rows("credit", "random", ["EMSCO"], "unknown"),
+    ]
+    table = pd.DataFrame(cases)
     assert " ".join(verdicts(table)) == (
         "Best mean hypervolume: EMSCO on 2 of 3 (pima, heart); random on 1 of 3 (credit). "
         "More than chance, against every other method: on pima. Chance may explain the lead, over "
@@ -363,10 +363,7 @@ def test_leads_of_equal_and_of_infinite_values_warn_of_nothing():
 
 def test_a_lead_is_told_with_its_range_expected_and_on_test():
     def run(method, seed, value):
-        losses = np.array([[value, value]])
-        place = f"{method} {seed}"
-        new = {"expected": losses + 0.01, "test": losses + 0.02}
-        return ComparedRun(method, seed, 10, 10, 1.0, losses, Path("."), place, **new)
+        return corner(method, seed, value, expected=value + 0.01, test=value + 0.02)
 
     runs = [run("good", s, 0.1 + s / 100) for s in range(5)]
     runs += [run("bad", s, 0.3 + s / 50) for s in range(5)]

@@ -1,7 +1,5 @@
 """Tables of calls made up for tests: with ties, infinite confidences and free calls."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Exact cascades against enumeration of every genome."""
 
-from __future__ import annotations
-
 import itertools
 import json
 
@@ -14,23 +12,13 @@ from framework.errors import InputError
 from framework.pareto import nondominated
 from framework.preparation import Preparation
 from framework.testing import AlgorithmCase, certificates_hold
+from tests import oracles
 from tests.cascade.tables import made_up
 from tests.conftest import roles_of
 
-_SENSES = {"cost": "min", "latency_ms": "min"}
-
-
-def every_genome(problem):
-    space = problem.space
-    shape = tuple((space.upper - space.lower + 1).tolist())
-    every = np.indices(shape).reshape(space.d, -1).T.astype(space.dtype)
-    return every[space.contains(every)]
-
 
 def losses_of(problem, X, names):
-    values = problem.evaluate(X)
-    signs = [1.0 if n in _SENSES else -1.0 for n in names]
-    return np.column_stack([s * values[n] for s, n in zip(signs, names, strict=True)])
+    return roles_of(problem, metrics=names).losses(problem.evaluate(X))
 
 
 def front_of(losses):
@@ -68,7 +56,7 @@ def test_the_whole_front_is_that_of_every_genome(answer, outcomes, tables):
             problem = CascadeProblem(table, answer=answer)
         except InputError:  # few records: all alike
             continue
-        wanted = front_of(losses_of(problem, every_genome(problem), names))
+        wanted = front_of(losses_of(problem, oracles.every_genome(problem.space), names))
         found = exact_front(problem, names, front="whole")  # its outcomes are those of the names
         np.testing.assert_array_equal(found, wanted)
         compared += 1
@@ -81,7 +69,7 @@ def test_abstention_gives_the_front_of_three(abstain, second):
     for seed in range(8):
         table = made_up(2, 5 + seed % 2, seed, tied=seed % 2 == 0)
         problem = CascadeProblem(table, abstain=abstain)
-        wanted = front_of(losses_of(problem, every_genome(problem), names))
+        wanted = front_of(losses_of(problem, oracles.every_genome(problem.space), names))
         np.testing.assert_array_equal(exact_front(problem, names, outcomes="raw"), wanted)
 
 
@@ -139,9 +127,12 @@ class Dies(Exception):
 
 def test_a_resumed_enumeration_goes_on_from_its_checkpoints():
     problem = CascadeProblem(made_up(4, 25))
-    roles = roles_of(problem, metrics=["accuracy", "cost"])
-    whole = ExactCascades(problem, roles, seed=0, max_models=3).ask()
-    work = Preparation()
+
+    def fresh():
+        roles = roles_of(problem, metrics=["accuracy", "cost"])
+        return ExactCascades(problem, roles, seed=0, max_models=3)
+
+    whole, work = fresh().ask(), Preparation()
     reports = []
 
     def stop(progress):
@@ -150,18 +141,16 @@ def test_a_resumed_enumeration_goes_on_from_its_checkpoints():
             raise Dies
 
     with pytest.raises(Dies):
-        ExactCascades(problem, roles, seed=0, max_models=3).begin(
-            Preparation(checkpoints=work.checkpoints, on_progress=stop)
-        )
+        fresh().begin(Preparation(checkpoints=work.checkpoints, on_progress=stop))
     assert len(work.checkpoints) == 5
     done = []
-    again = ExactCascades(problem, roles, seed=0, max_models=3)
+    again = fresh()
     again.begin(Preparation(checkpoints=work.checkpoints, on_progress=done.append))
     assert done[0].done == 6
     np.testing.assert_array_equal(again.ask(), whole)
     key = next(iter(work.checkpoints))
     work.checkpoints[key] = json.dumps([["x"]]).encode()  # damaged: done again
-    third = ExactCascades(problem, roles, seed=0, max_models=3)
+    third = fresh()
     third.begin(Preparation(checkpoints=work.checkpoints))
     np.testing.assert_array_equal(third.ask(), whole)
 

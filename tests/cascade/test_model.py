@@ -1,7 +1,5 @@
 """Deployable cascades: lazy, the same as the table says, and the same as the reference."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys
@@ -32,12 +30,12 @@ from framework.testing import check_model
 from tests.cascade.tables import calls_of, made_up
 from tests.command import run_program
 
+COSTS = {"stump": 1, "linear": 3, "tree": 9}
+
 
 @cache
-def fitted(classes=3, seed=0):
-    X, y = make_classification(
-        500, n_features=8, n_informative=5, n_classes=classes, random_state=seed
-    )
+def fitted(classes=3):
+    X, y = make_classification(500, 8, n_informative=5, n_classes=classes, random_state=0)
     models = {
         "stump": DecisionTreeClassifier(max_depth=2),
         "linear": LogisticRegression(max_iter=500),
@@ -46,6 +44,10 @@ def fitted(classes=3, seed=0):
     for model in models.values():
         model.fit(X[:250], y[:250])
     return X, y, models
+
+
+def unfitted(models):
+    return {name: clone(model) for name, model in models.items()}
 
 
 def deployed(problem, x, models, classes):
@@ -163,15 +165,11 @@ def test_a_mixture_keeps_what_its_cascades_do_not_answer(names):
     X, y, _ = fitted()
     X, y = pd.DataFrame(X).add_prefix("x"), np.array(names)[y]
     models = {n: Counting(max_depth=d).fit(X, y) for n, d in (("a", 2), ("b", 4))}
-    accepts = (-np.inf, 0.9)
-    members = [
-        CascadeClassifier.of_policy(
-            models,
-            Policy(("a", "b"), (0.7, last), (None, None), abstains=True),
-            models["a"].classes_,
-        )
-        for last in accepts
+    policies = [
+        Policy(("a", "b"), (0.7, last), (None, None), abstains=True) for last in (-np.inf, 0.9)
     ]
+    classes = models["a"].classes_
+    members = [CascadeClassifier.of_policy(models, policy, classes) for policy in policies]
     mixture = MixtureClassifier.from_fitted(members, [0.5, 0.5], seed=1)
     found = mixture.predict_table(X)
     told = [member.predict(X) for member in members]
@@ -220,9 +218,7 @@ def test_the_exported_evaluator_runs_alone(tmp_path):
 def test_the_estimator_cross_fits_and_keeps_to_a_budget():
     X, y, models = fitted()
     names = np.array(["red", "green", "blue"])
-    fresh = {name: clone(model) for name, model in models.items()}
-    cascade = ParetoCascade(fresh, {"stump": 1, "linear": 3, "tree": 9}, folds=3)
-    cascade.fit(X, names[y])
+    cascade = ParetoCascade(unfitted(models), COSTS, folds=3).fit(X, names[y])
     assert cascade.front_["calibrated_accuracy"].is_monotonic_decreasing
     assert cascade.set_budget(2.5).model_.policy_.promises["cost"]["claimed"] <= 2.5
     assert set(cascade.predict(X)) <= set(names)
@@ -238,9 +234,8 @@ def test_estimators_say_what_is_wrong():
     X, y, models = fitted()
     with pytest.raises(InputError, match="none of 'tree'"):
         ParetoCascade(models, {"stump": 1, "linear": 3}).fit(X, y)
-    fresh = {name: clone(model) for name, model in models.items()}
     with pytest.raises(InputError, match="folds: expected two training records or more"):
-        ParetoCascade(fresh, [1, 2, 3], folds=1000).fit(X, y)
+        ParetoCascade(unfitted(models), [1, 2, 3], folds=1000).fit(X, y)
     with pytest.raises(InputError, match="two models"):
         ParetoCascade({"one": models["tree"]}, [1]).fit(X, y)
 
@@ -263,9 +258,8 @@ def test_functions_are_models():
     quick, slow = _functions(models)
     given = {"quick": quick, "slow": CalledModel(slow, batch=100)}
     cascade = ParetoCascade(given, {"quick": 1, "slow": 9}).fit(X[250:], y[250:])
-    twin = ParetoCascade(
-        {"quick": models["stump"], "slow": models["tree"]}, {"quick": 1, "slow": 9}
-    ).fit(X[250:], y[250:])
+    known = {"quick": models["stump"], "slow": models["tree"]}
+    twin = ParetoCascade(known, {"quick": 1, "slow": 9}).fit(X[250:], y[250:])
     pd.testing.assert_frame_equal(cascade.front_, twin.front_)
     np.testing.assert_array_equal(cascade.predict(X), twin.predict(X))
     assert cascade.model_.bare().policy == cascade.model_.policy_
@@ -385,8 +379,7 @@ def test_records_whose_calls_failed_go_to_the_next_model(answer):
 
 def test_a_budget_is_kept_in_so_many_resamples():
     X, y, models = fitted()
-    fresh = {name: clone(model) for name, model in models.items()}
-    cascade = ParetoCascade(fresh, {"stump": 1, "linear": 3, "tree": 9}, folds=3).fit(X, y)
+    cascade = ParetoCascade(unfitted(models), COSTS, folds=3).fit(X, y)
     problem = cascade.problem_
     level = problem.stages[0,].level
     X = np.array([problem.genome([0, 2], [cut, 1]) for cut in range(1, level.max() + 2)])

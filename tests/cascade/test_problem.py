@@ -1,7 +1,5 @@
 """Metrics of cascades against a slow, obvious twin, record by record."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 
@@ -73,13 +71,7 @@ def test_metrics_are_those_of_asking_one_record_at_a_time(tied, order, fixed, ab
     """Untied, the confidences of test records lie between those of the others."""
     calls, test = (made_up(4, n, s, tied=tied, fixed=fixed) for n, s in ((50, 1), (33, 2)))
     problem = CascadeProblem(
-        calls,
-        test=test,
-        order=order,
-        abstain=abstain,
-        limit=0.006,
-        errors=ERRORS,
-        no_answer=0.5,
+        calls, test=test, order=order, abstain=abstain, limit=0.006, errors=ERRORS, no_answer=0.5
     )
     X = problem.space.sample(np.random.default_rng(0), 40)
     values, tested = problem.evaluate(X), problem.evaluate_test(X)

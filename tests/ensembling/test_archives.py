@@ -1,7 +1,5 @@
 """The sliding archive against its slow twin, and what it is made of."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

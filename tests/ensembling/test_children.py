@@ -1,7 +1,5 @@
 """How HAPEns makes new ensembles: crossover, mutation, parents, rejection, brake."""
 
-from __future__ import annotations
-
 from math import gcd
 
 import numpy as np

@@ -1,7 +1,5 @@
 """ParetoEnsemble: fitted models in, a front and a deployable ensemble out."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

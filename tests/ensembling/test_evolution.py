@@ -1,7 +1,5 @@
 """HAPEns, QDO-ES and QO-ES as searches."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -45,18 +43,9 @@ def test_no_ensemble_is_asked_for_twice(cls):
 @pytest.mark.parametrize("parents", ["dynamic", "deterministic", "tournament"])
 @pytest.mark.parametrize("crossover", ["two_point", "average"])
 def test_options(start, parents, crossover):
-    problem = EnsembleToy(9)
-    algorithm, _, record = searched(
-        HAPEns,
-        problem,
-        evaluations=500,
-        start=start,
-        parents=parents,
-        crossover=crossover,
-        adjust_every=1,
-        count_retries="batch",
-        credit="child",
-    )
+    options = {"start": start, "parents": parents, "crossover": crossover}
+    options |= {"adjust_every": 1, "count_retries": "batch", "credit": "child"}
+    algorithm, _, record = searched(HAPEns, EnsembleToy(9), evaluations=500, **options)
     assert len(record.X) == 500
     assert len(algorithm.outcome().returned) > 5
     best = record.batches[0].X[np.argmax(record.batches[0].values["roc_auc"])] > 0

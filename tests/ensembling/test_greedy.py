@@ -1,7 +1,5 @@
 """Greedy selection against a plain loop; baselines; every small ensemble."""
 
-from __future__ import annotations
-
 import itertools
 from math import gcd
 
@@ -48,15 +46,16 @@ def big():
     return EnsembleToy(12, 60, seed=3, records=200)
 
 
+PLAIN = {"evaluations": 5000, "use_best": False, "ties": "fewest_models"}
+
+
 def returned(algorithm, record):
     return record.X[algorithm.outcome().returned].tolist()
 
 
 def test_ges_takes_the_plain_loops_path():
     problem = big()
-    algorithm, _, record = searched(
-        GES, problem, evaluations=5000, iterations=15, use_best=False, ties="fewest_models"
-    )
+    algorithm, _, record = searched(GES, problem, iterations=15, **PLAIN)
     path = plain(problem, 15, lambda values, _: 1 - values["roc_auc"])
     found = 1 - record.column("roc_auc")[algorithm.outcome().returned]
     assert found.tolist() == [loss for _, _, loss in path]
@@ -86,16 +85,8 @@ def test_multi_ges_takes_the_plain_loops_path(cost_charging, weight):
         time = scaled(cost.tolist())
         return [(1.0 - weight) * a + weight * b for a, b in zip(loss, time, strict=True)]
 
-    algorithm, _, record = searched(
-        MultiGES,
-        problem,
-        evaluations=5000,
-        iterations=12,
-        weight=weight,
-        cost_charging=cost_charging,
-        use_best=False,
-        ties="fewest_models",
-    )
+    setting = PLAIN | {"iterations": 12, "weight": weight, "cost_charging": cost_charging}
+    algorithm, _, record = searched(MultiGES, problem, **setting)
     assert returned(algorithm, record) == [r for r, _, _ in plain(problem, 12, score)]
 
 
@@ -113,11 +104,11 @@ def test_weights_may_move_and_costs_may_be_several(cost_charging):
         ]
 
     path = [r for r, _, _ in plain(problem, 12, score)]
-    setting = {"iterations": 12, "cost_charging": cost_charging, "ties": "fewest_models"}
-    setting |= {"use_best": False, "weight": 0.8, "cost": ("inference_time", "memory")}
-    moving = searched(MultiGES, problem, evaluations=5000, final_weight=0.1, **setting)
+    setting = PLAIN | {"iterations": 12, "cost_charging": cost_charging, "weight": 0.8}
+    setting |= {"cost": ("inference_time", "memory")}
+    moving = searched(MultiGES, problem, final_weight=0.1, **setting)
     assert returned(*moving[::2]) == path
-    still = searched(MultiGES, problem, evaluations=5000, **setting)
+    still = searched(MultiGES, problem, **setting)
     assert returned(*still[::2]) != path
 
 
@@ -128,9 +119,7 @@ def test_greedy_ties_are_by_lot_or_by_members():
         for seed in range(6)
     }
     assert len(paths) > 1
-    algorithm, _, record = searched(
-        GES, problem, iterations=3, use_best=False, ties="fewest_models"
-    )
+    algorithm, _, record = searched(GES, problem, iterations=3, **PLAIN)
     assert [np.count_nonzero(r) for r in returned(algorithm, record)] == [1, 1, 1]
 
 

@@ -1,7 +1,5 @@
 """Outcomes of each record: scores under weights are those of records that are repeated."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The pages and indicators of the HAPEns paper's experiments."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

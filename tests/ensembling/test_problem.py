@@ -1,7 +1,5 @@
 """Ensembles as a problem: what they measure, what they refuse, what travels to workers."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json
@@ -20,10 +18,7 @@ from algorithms.ensembling.problem import EnsembleConfig, EnsembleProblem, finge
 from framework.data.encoding import Encoder
 from framework.errors import InputError
 from framework.libraries.library import Cost, Library
-from framework.streams import CandidateStreams
 from tests.made_up_libraries import made_up
-
-NOTHING = CandidateStreams(0, np.arange(0))
 
 
 def rows(*counts):
@@ -44,7 +39,7 @@ def test_measures_of_a_worked_example():
         "config_similarity",
     )
     assert problem.gene_names == ("model_0", "model_1", "model_2")
-    found = problem.evaluate(rows([1, 0, 2], [0, 1, 0]), NOTHING)
+    found = problem.evaluate(rows([1, 0, 2], [0, 1, 0]))
     time, memory = library.costs["inference_time"].values, library.costs["memory"].values
     mean = (library.validation[0] + 2 * library.validation[2].astype(float)) / 3
     assert found["roc_auc"][0] == pytest.approx(roc_auc_score(library.y_validation, mean))
@@ -66,10 +61,10 @@ def test_test_values_come_from_the_test_records_unrounded():
     library = made_up(4, m=70)
     problem = EnsembleProblem(library)
     X = rows([1, 2, 0, 5])
-    found = problem.evaluate_test(X, NOTHING)
+    found = problem.evaluate_test(X)
     mean = (X[0][:, None] * library.test.astype(float)).sum(axis=0)
     assert found["roc_auc"][0] == pytest.approx(roc_auc_score(library.y_test, mean), abs=1e-15)
-    assert found["memory"] == problem.evaluate(X, NOTHING)["memory"]
+    assert found["memory"] == problem.evaluate(X)["memory"]
     assert EnsembleProblem(replace(library, test=None, y_test=None)).evaluate_test(X) is None
 
 
@@ -77,7 +72,7 @@ def test_multiplying_all_counts_changes_no_score():
     problem = EnsembleProblem(made_up(5, classes=3), max_count=100)
     X = problem.space.sample(np.random.default_rng(0), 20) % 10
     X[:, 0] += (X == 0).all(axis=1)
-    once, thrice = problem.evaluate(X, NOTHING), problem.evaluate(3 * X, NOTHING)
+    once, thrice = problem.evaluate(X), problem.evaluate(3 * X)
     for name in problem.metric_names:
         same = 3 * once[name] if name == "picks" else once[name]
         assert np.array_equal(thrice[name], same), name
@@ -86,15 +81,15 @@ def test_multiplying_all_counts_changes_no_score():
 def test_an_empty_row_fails_alone():
     problem = EnsembleProblem(made_up(3))
     X = rows([0, 0, 0], [0, 1, 0])
-    found = problem.evaluate(X, NOTHING)
+    found = problem.evaluate(X)
     assert all(np.isnan(column[0]) and not np.isnan(column[1]) for column in found.values())
     assert problem.explain(X[0]) == "expected a model picked at least once, found none"
     assert problem.explain(X[1]) is None
     assert not problem.space.contains(X).all()
     with pytest.raises(ValueError, match="counts from 0 to 50, found 0 to 51"):
-        problem.evaluate(rows([0, 51, 0]), NOTHING)
+        problem.evaluate(rows([0, 51, 0]))
     with pytest.raises(ValueError, match=r"shape \(n, 3\)"):
-        problem.evaluate(rows([0, 1]), NOTHING)
+        problem.evaluate(rows([0, 1]))
 
 
 def test_what_travels_holds_the_tables_once():
@@ -118,30 +113,25 @@ def test_fingerprints_tell_problems_apart():
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("costs", "more", "message"),
     [
-        (lambda library: EnsembleProblem(library, costs=["memry"]), "did you mean 'memory'"),
-        (
-            lambda library: EnsembleProblem(library, score=[]),
-            "expected one or more different scores",
-        ),
-        (
-            lambda library: EnsembleProblem(library, score=["accuracy", "accuracy"]),
-            "different scores",
-        ),
-        (
-            lambda library: EnsembleProblem(replace(library, costs={"picks": Cost(np.ones(4))})),
-            "a cost named 'picks'; rename it",
-        ),
-        (
-            lambda library: EnsembleProblem(library).decode(np.ones(4)),
-            "expected fitted models to export, found predictions alone",
-        ),
+        ({}, {"costs": ["memry"]}, "did you mean 'memory'"),
+        ({}, {"score": []}, "expected one or more different scores"),
+        ({}, {"score": ["accuracy", "accuracy"]}, "different scores"),
+        ({"picks": Cost(np.ones(4))}, {}, "a cost named 'picks'; rename it"),
     ],
 )
-def test_what_is_refused(make, message):
+def test_what_is_refused(costs, more, message):
+    library = made_up(4)
     with pytest.raises(InputError, match=message):
-        make(made_up(4))
+        EnsembleProblem(replace(library, costs=library.costs | costs), **more)
+
+
+def test_predictions_alone_are_no_model():
+    with pytest.raises(
+        InputError, match="expected fitted models to export, found predictions alone"
+    ):
+        EnsembleProblem(made_up(4)).decode(np.ones(4))
 
 
 def test_a_score_may_be_one_or_several():
@@ -176,7 +166,7 @@ def test_decoded_ensembles_predict_what_was_scored(tmp_path):
     )
     problem = EnsembleProblem(library, score=["accuracy", "log_loss"])
     x = np.array([1, 3], dtype=np.int32)
-    model, found = problem.decode(x), problem.evaluate(x[None, :], NOTHING)
+    model, found = problem.decode(x), problem.evaluate(x[None, :])
     assert model.score(frame, np.array(library.classes)[y]) == found["accuracy"][0]
     proba = model.predict_proba(frame)
     losses = -np.log(proba[np.arange(len(y)), y])

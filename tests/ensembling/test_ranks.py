@@ -1,7 +1,6 @@
 """AUC by the ranks of integer keys against a count of pairs and against scikit-learn."""
 
-from __future__ import annotations
-
+import itertools
 from fractions import Fraction
 
 import numpy as np
@@ -15,13 +14,18 @@ from algorithms.ensembling.ranks import MAX_TOTAL, TOLERANCE, auc, exact_auc, ra
 from tests.made_up_libraries import predictions
 
 
-def by_pairs(scores, y):
-    """Return the share of pairs that the positive wins, ties being half a win; NaN without any."""
+def pairs_of(scores, y):
+    """Return each positive's score with that of each negative."""
     positives = [score for score, label in zip(scores, y, strict=True) if label]
     negatives = [score for score, label in zip(scores, y, strict=True) if not label]
-    wins = sum((p > n) + 0.5 * (p == n) for p in positives for n in negatives)
-    pairs = len(positives) * len(negatives)
-    return float(wins / pairs) if pairs else float("nan")
+    return list(itertools.product(positives, negatives))
+
+
+def by_pairs(scores, y):
+    """Return the share of pairs that the positive wins, ties being half a win; NaN without any."""
+    pairs = pairs_of(scores, y)
+    wins = sum((p > n) + 0.5 * (p == n) for p, n in pairs)
+    return float(wins / len(pairs)) if pairs else float("nan")
 
 
 def library(k=7, n=300, classes=2, seed=0):
@@ -81,12 +85,8 @@ def test_classes_without_records_are_left_out():
     kept = np.isin(y, [0, 2, 3])
     P, y = P[:, kept], y[kept]
     X = rows(7, 6)
-    want = [
-        np.mean(
-            [by_pairs(np.tensordot(x, P.astype(np.float64), 1)[:, c], y == c) for c in (0, 2, 3)]
-        )
-        for x in X
-    ]
+    mixed = [np.tensordot(x, P.astype(np.float64), 1) for x in X]
+    want = [np.mean([by_pairs(mean[:, c], y == c) for c in (0, 2, 3)]) for mean in mixed]
     assert np.allclose(auc(rank_table(P, y), X), want, rtol=0, atol=1e-4)
     nothing = rank_table(P[:, y == 2], y[y == 2])
     assert np.isnan(auc(nothing, X)).all()
@@ -178,14 +178,7 @@ def auc_of_whole_numbers(sums, y):
 
 def lost_in_float64(sums, y):
     """Return the share of pairs that differ, but by no more than float64 can tell."""
-    least = max(sums) * 2**-51
-    pairs = [
-        (a, b)
-        for a, label in zip(sums, y, strict=True)
-        if label
-        for b, other in zip(sums, y, strict=True)
-        if not other
-    ]
+    least, pairs = max(sums) * 2**-51, pairs_of(sums, y)
     return sum(0 < abs(a - b) <= least for a, b in pairs) / len(pairs)
 
 

@@ -1,7 +1,5 @@
 """Scores of ensembles against fractions, record by record."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

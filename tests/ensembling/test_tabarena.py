@@ -4,8 +4,6 @@
 it); where ``tabarena`` is installed, its simulation itself runs the ensembler.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 from types import SimpleNamespace
@@ -27,12 +25,9 @@ def error_of(task, predictions, y):
     """Return what is to be as small as can be, of the models' own predictions, by scikit-learn."""
     name = TASKS[task][0]
     if name == "log_loss":
-        table = (
-            predictions / predictions.sum(axis=1, keepdims=True)
-            if predictions.ndim == 2
-            else (np.column_stack([1 - predictions, predictions]))
-        )
-        return metrics.log_loss(y, table)
+        if predictions.ndim == 1:
+            return metrics.log_loss(y, np.column_stack([1 - predictions, predictions]))
+        return metrics.log_loss(y, predictions / predictions.sum(axis=1, keepdims=True))
     if name == "accuracy":
         return 1 - metrics.accuracy_score(y, predictions.argmax(axis=1))
     if name == "root_mean_squared_error":
@@ -175,12 +170,11 @@ def test_a_half_is_the_first_class_as_in_autogluon():
 
 def test_a_class_without_validation_records_is_no_obstacle():
     P = np.repeat(np.stack([1 - VOTES, VOTES, 0 * VOTES], axis=2), 1, axis=0)
-    ensembler = made(
-        "accuracy",
-        "multiclass",
-        error=lambda y, p: 1 - metrics.accuracy_score(y, p),
-        about={"needs_pred": True},
-    )
+
+    def error(y, p):
+        return 1 - metrics.accuracy_score(y, p)
+
+    ensembler = made("accuracy", "multiclass", error, about={"needs_pred": True})
     ensembler.fit(predictions=P, labels=LABELS)
     assert (ensembler.predict(P) == LABELS).mean() > 0.5
 

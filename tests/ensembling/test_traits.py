@@ -1,7 +1,5 @@
 """The traits of members against slow twins, and scorers of scikit-learn."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

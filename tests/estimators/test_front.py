@@ -1,7 +1,5 @@
 """The five estimators that search take the same words and keep the same promises."""
 
-from __future__ import annotations
-
 import inspect
 import pickle
 import warnings
@@ -273,14 +271,11 @@ def test_groups_are_never_divided(cls):
         more = {"models": {"tree": tree, "bayes": GaussianNB(), "shallow": MODELS["tree"]}}
         more["costs"] = [1, 2, 3]
     front = made(cls, **more).fit(X, y, groups=groups).front_
-    column = (
-        next(n for n in ("accuracy", "balanced_accuracy", "roc_auc") if n in front)
-        if (cls is not ROCHull)
-        else "false_negative_rate"
-    )
-    best = front[column].max()
     if cls is ROCHull:
         best = 1 - (front["false_negative_rate"] + front["false_positive_rate"]).min() / 2
+    else:
+        scores = ("accuracy", "balanced_accuracy", "roc_auc")
+        best = front[next(name for name in scores if name in front)].max()
     assert best < 0.75
 
 
@@ -442,11 +437,6 @@ def test_several_workers_find_the_same():
     pd.testing.assert_frame_equal(found.front_, fitted(ParetoCascade).front_)
 
 
-def test_the_bar_of_progress_is_optional(capsys):
-    made(ParetoCascade, verbose=True).fit(*records())
-    assert capsys.readouterr().out == ""
-
-
 @pytest.mark.parametrize("voting", ["hard", "soft"])
 def test_pruning_of_several_classes_is_counted_vote_by_vote(voting, tmp_path):
     rng = np.random.default_rng(1)
@@ -506,3 +496,34 @@ def test_a_range_is_of_the_resamples_in_which_a_figure_is_defined():
     front = ParetoEnsemble.from_predictions(said, y, metric="roc_auc", verbose=False).front_
     assert (front["roc_auc_low"] < front["expected_roc_auc"]).all()
     assert (front["roc_auc_high"] > front["expected_roc_auc"]).all()
+
+
+@each
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda X: X[:0], "X: expected records, found 0 of them"),
+        (
+            lambda X: X.set_axis(["a", "b", "b", "d"], axis=1),
+            "X: expected distinct column names, found 'b' more than once; rename one",
+        ),
+        (lambda X: X.drop(columns="b"), "now missing:\n- b"),
+        (lambda X: X.rename(columns={"b": "B"}), "now missing:\n- b"),
+        (lambda X: X[["c", "b", "a", "d"]], "must be in the same order"),
+    ],
+    ids=["empty", "repeated", "missing", "renamed", "shuffled"],
+)
+def test_odd_records_are_refused(cls, change, sentence):
+    for method in ("predict", "predict_proba"):
+        with pytest.raises(ValueError, match=sentence):
+            getattr(fitted(cls), method)(change(records()[0]))
+
+
+@each
+def test_repeated_names_and_missing_labels_are_refused_by_fit(cls):
+    X, y = records(80)
+    with pytest.raises(ValueError, match="distinct column names, found 'b' more than once"):
+        made(cls).fit(X.set_axis(["a", "b", "b", "d"], axis=1), y)
+    y = pd.Series(y).astype(object).where(np.arange(80) % 40 != 3, np.nan)
+    with pytest.raises(ValueError, match=r"fit: expected a label in each .* found 2 .* record 4"):
+        made(cls).fit(X, y)

@@ -1,7 +1,5 @@
 """Estimators that search: what a notebook shows, and the bar of ``fit``, one line."""
 
-from __future__ import annotations
-
 import io
 import sys
 

@@ -1,7 +1,5 @@
 """Estimators and baselines keep scikit-learn's conventions."""
 
-from __future__ import annotations
-
 import pytest
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression, Ridge

@@ -1,7 +1,5 @@
 """In a clone, a package of the user's that hides one of ours is named in one sentence."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

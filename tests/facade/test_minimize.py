@@ -1,7 +1,5 @@
 """Any Python function, searched as a run."""
 
-from __future__ import annotations
-
 import json
 import sys
 from functools import lru_cache, partial, wraps
@@ -215,13 +213,11 @@ def test_a_function_that_ends_the_program_fails_its_candidate(tmp_path):
 
 
 def test_objectives_may_have_the_prefix_of_test_figures(tmp_path):
-    found = search(
-        lambda v: {"test_f": v[0] ** 2, "g": -v[0]},
-        [(-1.0, 1.0)],
-        ["test_f", "g"],
-        budget=100,
-        out=tmp_path / "run",
-    )
+    def square(v):
+        return {"test_f": v[0] ** 2, "g": -v[0]}
+
+    objectives = ["test_f", "g"]
+    found = search(square, [(-1.0, 1.0)], objectives, budget=100, out=tmp_path / "run")
     front = RunDir(tmp_path / "run").front()
     assert front.test is None
     np.testing.assert_array_equal(front.rows.values["test_f"], found.front.rows.values["test_f"])

@@ -1,7 +1,5 @@
 """``import paretolab``: light, complete, typed."""
 
-from __future__ import annotations
-
 import ast
 import sys
 from importlib import import_module

@@ -1,7 +1,5 @@
 """``paretolab.run`` and ``resume`` do what the command does."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

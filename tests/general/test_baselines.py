@@ -1,7 +1,5 @@
 """Grid search has every genome once; what random search draws."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -9,10 +7,8 @@ from algorithms.general.baselines import GridSearch, RandomSearch
 from framework.errors import InputError
 from framework.problems.functions import FunctionProblem
 from framework.roles import Objective, Roles
-from framework.run.driver import search
-from framework.run.evaluator import SerialEvaluator
-from framework.settings import Budget
 from tests.conftest import roles_of
+from tests.searching import searched
 from tests.toys import StagesToy
 
 
@@ -39,8 +35,7 @@ def test_every_genome_is_asked_once_in_order(make, batch):
 
 def test_the_front_of_a_grid_is_the_whole_front():
     problem = FunctionProblem("lotz", 7)
-    grid = GridSearch(problem, roles_of(problem), seed=0)
-    front = search(problem, grid, SerialEvaluator(problem, 0), budget=Budget(generations=1000))
+    _, front, _ = searched(GridSearch, problem, roles_of(problem), generations=1000)
     assert sorted(front.rows.values["f1"]) == list(range(8))
     assert (front.rows.values["f1"] + front.rows.values["f2"] == 7).all()
 

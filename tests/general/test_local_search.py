@@ -1,7 +1,5 @@
 """Pareto local search: its neighbourhoods, what it never does twice, where it ends."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -16,14 +14,12 @@ from algorithms.multistage.emsco import EMSCO
 from framework.batch import Evaluated
 from framework.front import Front
 from framework.roles import Constraint
-from framework.run.driver import search
-from framework.run.evaluator import SerialEvaluator
-from framework.settings import Budget
 from framework.space import Partition
 from framework.streams import CandidateStreams
 from tests import oracles
 from tests.conftest import roles_of
 from tests.landscape import generations
+from tests.searching import searched
 from tests.toys import StagesToy
 
 
@@ -69,13 +65,6 @@ def test_walks_stay_in_the_space(case, seed):
     assert Partition(len(x), k, removal).contains(rows).all()
 
 
-def test_walks_reach_the_whole_space():
-    space = Partition(4, 3, removal=True)
-    rows = np.zeros((20_000, 4), dtype=np.int8)
-    wander(rows, 3, True, 2, 12, np.random.default_rng(0))
-    assert len(np.unique(rows, axis=0)) == space.size
-
-
 @given(st.integers(0, 1000), st.integers(1, 5), st.integers(1, 3000))
 def test_seen_tells_what_a_set_tells(seed, d, n):
     rng = np.random.default_rng(seed)
@@ -95,36 +84,9 @@ def test_seen_tells_vectors_of_few_bits_apart():
     assert Seen().add(grid.view(np.int64)).all()
 
 
-def asked(problem, roles, budget, **parameters):
-    algorithm = ParetoLocalSearch(problem, roles, seed=0, **parameters)
-    seen = []
-
-    class Recorder(SerialEvaluator):
-        def score(self, ids, X):
-            rows = super().score(ids, X)
-            if rows is not None:
-                seen.append(X)
-            return rows
-
-        def submit(self, ids, X):
-            seen.append(X)
-            super().submit(ids, X)
-
-    front = search(problem, algorithm, Recorder(problem, 0), budget=budget)
-    return np.concatenate(seen), front, algorithm
-
-
-LONG = Budget(evaluations=10_000)
-
-
-def all_of(space):
-    genes = range(-1 if space.removal else 0, space.k)
-    X = np.array(list(itertools.product(genes, repeat=space.n)), dtype=space.dtype)
-    return X[space.contains(X)]
-
-
 def exact(problem, roles):
-    X = all_of(problem.space)
+    space = problem.space
+    X = np.array(oracles.ordered_partitions(space.n, space.k, space.removal), dtype=space.dtype)
     values = problem.evaluate(X, CandidateStreams(0, np.arange(len(X))))
     return Front.of([Evaluated(np.arange(len(X)), X, values)], roles, problem.gene_names)
 
@@ -136,9 +98,11 @@ def vectors(front):
 @pytest.mark.parametrize("removal", [False, True])
 def test_it_asks_for_no_genome_twice_and_ends_with_the_space(removal):
     problem = StagesToy(5, 3, removal)
-    X, front, algorithm = asked(problem, roles_of(problem), LONG, batch=40)
-    assert len(np.unique(X, axis=0)) == len(X)
-    assert len(X) > 0.95 * problem.space.size
+    algorithm, front, record = searched(
+        ParetoLocalSearch, problem, roles_of(problem), 10_000, batch=40
+    )
+    assert len(np.unique(record.X, axis=0)) == len(record.X)
+    assert len(record.X) > 0.95 * problem.space.size
     assert algorithm.done
     assert "no candidate left" in algorithm.reason
     assert vectors(front) == vectors(exact(problem, roles_of(problem)))
@@ -146,8 +110,8 @@ def test_it_asks_for_no_genome_twice_and_ends_with_the_space(removal):
 
 def test_a_space_of_one_genome_ends():
     problem = StagesToy(3, 1)
-    X, front, algorithm = asked(problem, roles_of(problem), LONG)
-    assert (len(X), len(front), algorithm.done) == (1, 1, True)
+    algorithm, front, record = searched(ParetoLocalSearch, problem, roles_of(problem), 10_000)
+    assert (len(record.X), len(front), algorithm.done) == (1, 1, True)
 
 
 def test_only_the_last_neighbourhood_exceeds_a_batch():
@@ -160,9 +124,12 @@ def test_only_the_last_neighbourhood_exceeds_a_batch():
 
 
 def test_the_archive_keeps_the_front_and_its_bound():
-    problem, budget = StagesToy(), Budget(generations=8)  # whole batches: all of them are told
-    for archive in (1, 30):
-        _, front, algorithm = asked(problem, roles_of(problem), budget, archive=archive)
+    problem = StagesToy()
+    roles = roles_of(problem)
+    for archive in (1, 30):  # whole batches: all of them are told
+        algorithm, front, _ = searched(
+            ParetoLocalSearch, problem, roles, generations=8, archive=archive
+        )
         algorithm._take_in()  # of the last batch
         kept = {tuple(row) for row in algorithm._losses.tolist()}
         assert vectors(front) <= kept
@@ -172,7 +139,7 @@ def test_the_archive_keeps_the_front_and_its_bound():
 def test_infeasible_rows_lead_to_feasible_ones():
     problem = StagesToy()
     roles = roles_of(problem, Constraint("cost", at_most=2.0), Constraint("coverage", at_least=0.3))
-    _, front, _ = asked(problem, roles, Budget(evaluations=4000), batch=20)
+    _, front, _ = searched(ParetoLocalSearch, problem, roles, 4000, batch=20)
     assert vectors(front) == vectors(exact(problem, roles))
 
 
@@ -180,17 +147,8 @@ def test_it_finds_more_of_the_exact_front_than_emsco_at_equal_evaluations():
     problem = StagesToy(8, 4)
     roles = roles_of(problem)
     wanted = vectors(exact(problem, roles))
-    budget = Budget(evaluations=3000)
     shares = {}
     for cls in (ParetoLocalSearch, EMSCO):
-        fronts = [
-            search(
-                problem,
-                cls(problem, roles, seed=seed),
-                SerialEvaluator(problem, seed),
-                budget=budget,
-            )
-            for seed in range(5)
-        ]
+        fronts = [searched(cls, problem, roles, 3000, seed)[1] for seed in range(5)]
         shares[cls] = np.mean([len(vectors(front) & wanted) / len(wanted) for front in fronts])
     assert shares[ParetoLocalSearch] > shares[EMSCO]

@@ -1,7 +1,5 @@
 """NSGA-II on arrays, against the rules of the paper written row by row."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,8 +9,8 @@ from framework.batch import Evaluated
 from framework.pareto import pareto_layers
 from framework.roles import Constraint, Objective, Roles
 from tests.conftest import roles_of
-from tests.general.test_pymoo_searches import searched
 from tests.landscape import generations
+from tests.searching import searched
 from tests.toys import StagesToy
 
 
@@ -74,5 +72,5 @@ def test_better_members_have_more_children():
 def test_one_objective_is_enough():
     problem = StagesToy()
     roles = Roles(problem.metrics, [Objective("cost", "min")])
-    front, _ = searched(NSGAII, problem, roles, 1500, population=20)
+    _, front, _ = searched(NSGAII, problem, roles, 1500, population=20)
     assert len(front) == 1

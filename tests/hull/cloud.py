@@ -1,48 +1,47 @@
 """A problem whose objectives are its genes, and twins of the hull searches that hide nothing."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from algorithms.hull.kernels.hull3d import Hull3D
-from framework.batch import Evaluated
 from framework.problem import Problem
 from framework.roles import Metric
 from framework.space import Box
 from tests.conftest import roles_of
+from tests.landscape import generations
 
 
-class Cloud(Problem):
-    """Losses a, b, c in [0, 1] are the genes, rounded to ``steps`` steps."""
+class Genes(Problem):
+    """The genes, of [0, 1], are the losses."""
 
-    def __init__(self, steps: int = 4, anchors=None) -> None:
-        self.space = Box(np.zeros(3), np.ones(3))
-        self.metrics = tuple(Metric(name, "min", steps=steps) for name in "abc")
-        self.steps, self._anchors = steps, anchors
-        self.fingerprint = f"cloud/{steps}"
+    def __init__(self, m: int = 3, anchors=None, steps: int | None = None) -> None:
+        self.space = Box(np.zeros(m), np.ones(m))
+        self.metrics = tuple(Metric(f"f{j}", "min", steps=steps) for j in range(m))
+        self._anchors = anchors
+        self.fingerprint = f"{type(self).__name__}/{m}/{steps}"
 
     def anchors(self, metrics):
         return self._anchors
 
     def evaluate(self, X, streams):
-        return dict(zip("abc", np.rint(X.T * self.steps) / self.steps, strict=True))
+        return dict(zip(self.metric_names, X.T, strict=True))
 
 
-def answered(problem, algorithm, first):
-    """Ask, evaluate, tell; return the batch and the next id."""
-    X = algorithm.ask()
-    values = {name: np.asarray(c) for name, c in problem.evaluate(X, None).items()}
-    batch = Evaluated(np.arange(first, first + len(X)), X, values)
-    algorithm.tell(batch)
-    return batch, first + len(X)
+class Cloud(Genes):
+    """The genes are rounded to ``steps`` steps."""
+
+    def __init__(self, steps: int, anchors=None) -> None:
+        super().__init__(3, anchors, steps)
+        self.steps = steps
+
+    def evaluate(self, X, streams):
+        return super().evaluate(np.rint(X * self.steps) / self.steps, streams)
 
 
 def searched(cls, problem, evaluations, **parameters):
     """Return a search of a problem after so many evaluations."""
     algorithm = cls(problem, roles_of(problem), seed=0, **parameters)
-    first = 0
-    while first < evaluations:
-        _, first = answered(problem, algorithm, first)
+    for _ in generations(algorithm, problem, rows=evaluations):
+        pass
     return algorithm
 
 

@@ -1,7 +1,5 @@
 """The hull of any classifiers against brute force, Qhull, and linear programmes over all of it."""
 
-from __future__ import annotations
-
 import io
 import pickle
 

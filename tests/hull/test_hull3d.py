@@ -1,7 +1,5 @@
 """The exact hull: against Qhull in general position, against brute force where points are not."""
 
-from __future__ import annotations
-
 from itertools import combinations, pairwise
 
 import numpy as np

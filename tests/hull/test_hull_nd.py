@@ -1,7 +1,5 @@
 """The hull in two to six dimensions, against its definition in whole numbers and against Qhull."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sparse networks and mixtures as models that are deployed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

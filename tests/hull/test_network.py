@@ -1,7 +1,6 @@
 """Networks under masks: against a plain forward pass, training against finite differences."""
 
-from __future__ import annotations
-
+import copy
 import pickle
 from itertools import pairwise
 
@@ -9,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from algorithms.hull.data import NetworkConfig
+from algorithms.hull.data import NetworkConfig, Records
 from algorithms.hull.kernels import network as kernels
 from algorithms.hull.network import NetworkProblem
 from framework.arrays import frozen
@@ -273,3 +272,25 @@ def test_alternatives_are_the_unpruned_network_and_the_largest_class(section):
     for one in (plain, largest):
         assert one.outcomes.refitted == bool(problem.folds)
         assert (one.test is not None) == bool(len(problem.test))
+
+
+def test_whole_weights_are_records_repeated():
+    problem = network()
+    part, rng = problem.validation, np.random.default_rng(1)
+    X = problem.space.sample(rng, 30)
+    weights = rng.integers(0, 4, (len(part), 2))
+    found = problem.outcomes(X).metrics(weights)
+    for b in range(2):
+        twin = copy.copy(problem)
+        rows = np.repeat(np.arange(len(part)), weights[:, b])
+        twin.validation = Records(part.columns[:, rows].T, part.positive[rows])
+        for name, column in twin.evaluate(X, None).items():
+            assert np.array_equal(found[name][:, b], column), name
+
+
+def test_a_class_without_weight_has_no_errors():
+    problem = network()
+    weights = problem.validation.positive[:, np.newaxis].astype(np.float32)
+    found = problem.outcomes(problem.space.sample(np.random.default_rng(2), 5)).metrics(weights)
+    assert not found["false_positive_rate"].any()
+    np.testing.assert_array_equal(found["accuracy"], 1 - found["false_negative_rate"])

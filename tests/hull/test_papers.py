@@ -1,7 +1,5 @@
 """The paper's experiments, a thousandth of them: every page is made, and says what the runs say."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +11,7 @@ from algorithms.hull.network import NetworkProblem
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem
 from tests.experiment.test_experiment import command
+from tests.experiment.test_papers import table
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "experiments"
 
@@ -34,10 +33,6 @@ def run(folder, name, keep, **changes):
     (folder / "few.yaml").write_text(yaml.safe_dump(raw), encoding="utf-8")
     command(folder, "experiment", "few.yaml", "--out", "out", "--repeats", "2", "--quiet")
     return folder / "out"
-
-
-def table(out, name):
-    return pd.read_csv(out / "tables" / f"{name}.csv")
 
 
 @pytest.mark.slow

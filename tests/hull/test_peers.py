@@ -1,7 +1,5 @@
 """The peers: their pieces against slow twins, their results against the paper's tables."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -16,8 +14,11 @@ from framework.errors import InputError
 from framework.experiment.config import RunConfig, check
 from framework.pareto import pareto_layers
 from framework.problems.functions import FunctionProblem
+from tests import oracles
+from tests.command import POINT
 from tests.conftest import roles_of
-from tests.hull.cloud import answered, searched
+from tests.hull.cloud import searched
+from tests.landscape import generations
 
 HORIZON = 6000
 
@@ -120,8 +121,7 @@ def moea_dd_victim(layers, region, pbi):
 
     def crowded(among):
         return max(
-            {region[i] for i in among},
-            key=lambda r: (sum(region == r), sum(pbi[region == r])),
+            {region[i] for i in among}, key=lambda r: (sum(region == r), sum(pbi[region == r]))
         )
 
     def locate_worst():
@@ -153,32 +153,22 @@ def test_moea_dd_deletes_as_its_algorithms_say(seed):
     )
 
 
-def layers_by_peeling(F):
-    layers = np.full(len(F), -1)
-    for depth in range(len(F)):
-        left = np.flatnonzero(layers < 0)
-        for i in left:
-            worse = (F[left] <= F[i]).all(axis=1) & (F[left] < F[i]).any(axis=1)
-            layers[i] = -1 if worse.any() else depth
-    return layers
-
-
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("name", ["zed1", "zed3"])
 def test_moea_dd_keeps_whom_a_twin_keeps(name):
     """Fronts, regions and PBI of all members made anew for each child: none may be a step old."""
     problem = FunctionProblem(name)
     algorithm = MOEADD(problem, roles_of(problem), seed=0, population=30)
-    batch, first = answered(problem, algorithm, 0)
+    batches = generations(algorithm, problem, 301)
+    batch = next(batches)
     F, W = np.column_stack(list(batch.values.values())), lattice(3, 30)
     W /= np.linalg.norm(W, axis=1, keepdims=True)
     ideal = F.min(axis=0)
     layered = 0
-    for _ in range(300):
-        batch, first = answered(problem, algorithm, first)
+    for batch in batches:
         F = np.concatenate([F, np.column_stack(list(batch.values.values()))])
         ideal = np.minimum(ideal, F[-1])
-        layers = layers_by_peeling(F)
+        layers = np.array(oracles.peel(F, np.zeros(len(F))))
         region = (F @ W.T / np.linalg.norm(F, axis=1, keepdims=True)).argmax(axis=1)
         along = ((F - ideal) * W[region]).sum(axis=1)
         away = np.linalg.norm(F - ideal - along[:, None] * W[region], axis=1)
@@ -196,13 +186,7 @@ def test_pbi_by_hand():
 
 
 def test_the_horizon_comes_from_the_budget_once(tmp_path):
-    raw = {
-        "name": "a",
-        "problem": {"kind": "function", "name": "zed1"},
-        "objectives": [{"metric": f"f{j}", "sense": "min"} for j in (1, 2, 3)],
-        "algorithm": {"kind": "mpso_d"},
-        "budget": {"evaluations": 700},
-    }
+    raw = POINT | {"algorithm": {"kind": "mpso_d"}, "budget": {"evaluations": 700}}
     config = check(RunConfig, raw, tmp_path / "a.yaml")
     assert config.algorithm.horizon == 700
     assert config.identity()["algorithm.horizon"] == 700

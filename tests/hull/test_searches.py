@@ -1,7 +1,5 @@
 """3DFCH-EMOA and 3DCH-EMOA: decision by decision against their twins, and what they promise."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -12,7 +10,8 @@ from framework.errors import InputError
 from framework.problems.functions import FunctionProblem
 from framework.roles import Metric
 from tests.conftest import roles_of
-from tests.hull.cloud import Cloud, Twin, answered, searched
+from tests.hull.cloud import Cloud, Twin, searched
+from tests.landscape import generations
 from tests.toys import StagesToy
 
 
@@ -26,12 +25,8 @@ def test_every_decision_is_the_twins(mode, anchors, steps, seed):
     problem = Cloud(steps, anchors)
     algorithm = FCHEMOA(problem, roles_of(problem), seed=seed, population=8, non_frontal=mode)
     twin = Twin(algorithm.reference.fixed.tolist(), 8, mode)
-    first = 0
-    for _ in range(150):
-        batch, first = answered(problem, algorithm, first)
-        points, usable = algorithm.reference.normalised(
-            np.column_stack([batch.values[name] for name in "abc"])
-        )
+    for batch in generations(algorithm, problem, 150):
+        points, usable = algorithm.reference.normalised(algorithm.roles.losses(batch.values))
         assert usable.all()
         for id, point in zip(batch.ids.tolist(), points.tolist(), strict=True):
             twin.add(id, tuple(point))
@@ -47,13 +42,9 @@ def test_levels_of_3dch_emoa(steps, seed):
     """The row that goes is the last level's least contributor, levels found one by one."""
     problem = Cloud(steps)
     algorithm = CHEMOA(problem, roles_of(problem), seed=seed, population=9)
-    members, first = {}, 0
-    twin = Twin(algorithm.reference.fixed.tolist(), 9)
-    for _ in range(120):
-        batch, first = answered(problem, algorithm, first)
-        points, _ = algorithm.reference.normalised(
-            np.column_stack([batch.values[name] for name in "abc"])
-        )
+    members, twin = {}, Twin(algorithm.reference.fixed.tolist(), 9)
+    for batch in generations(algorithm, problem, 120):
+        points, _ = algorithm.reference.normalised(algorithm.roles.losses(batch.values))
         for id, point in zip(batch.ids.tolist(), points.tolist(), strict=True):
             members[id] = tuple(point)
             if len(members) > 9:
@@ -152,10 +143,9 @@ def test_the_volume_on_the_way_is_a_table():
     problem = FunctionProblem("zed1")
     algorithm = FCHEMOA(problem, roles_of(problem), seed=3, population=12, batch=5)
     assert len(algorithm.outcome().tables["hull"]["vas"]) == 0
-    first, seen = 0, {}
-    while first < 100:
-        _, first = answered(problem, algorithm, first)
-        seen[first] = algorithm.vas
+    seen = {}
+    for batch in generations(algorithm, problem, rows=100):
+        seen[int(batch.ids[-1]) + 1] = algorithm.vas
     table = algorithm.outcome().tables["hull"]
     assert table["evaluations"].tolist() == [12, 27, 37, 52, 62, 72, 87, 97]
     assert table["vas"].tolist() == [seen[n] for n in table["evaluations"].tolist()]

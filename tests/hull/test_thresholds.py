@@ -1,7 +1,5 @@
 """Thresholds as genes, networks by magnitude, and what a hull has in any case."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -12,7 +10,7 @@ from algorithms.hull.searches import CHEMOA, FCHEMOA, NDFCHEMOA
 from algorithms.hull.thresholds import Thresholds
 from framework.arrays import frozen
 from tests.conftest import network, roles_of
-from tests.hull.cloud import answered
+from tests.landscape import generations
 
 RATES = ("false_positive_rate", "false_negative_rate", "complexity")
 
@@ -68,9 +66,8 @@ def test_a_search_has_the_whole_network_at_every_threshold(search, more):
     problem = network(thresholds=64)
     assert len(problem.validation) < 64
     algorithm = search(problem, roles_of(problem, metrics=RATES), seed=0, population=10, **more)
-    first, points = 0, set()
-    while first < 80:
-        batch, first = answered(problem, algorithm, first)
+    points = set()
+    for batch in generations(algorithm, problem, rows=80):
         points |= set(zip(*(batch.values[name].tolist() for name in RATES), strict=True))
     for false_positive, false_negative in zip(*plain_curve(problem), strict=True):
         assert (false_positive, false_negative, 1.0) in points

@@ -1,7 +1,5 @@
 """Moves on counts and subsets, and the searches of several spaces on them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,9 +10,10 @@ from algorithms.general.nsga2 import NSGAII
 from algorithms.general.pymoo_searches import NSGAIII, SMSEMOA
 from algorithms.moves import counts as moves
 from algorithms.moves.variation import variation
-from framework.space import Counts, Space
+from framework.space import Counts
+from tests import oracles
 from tests.ensembling.searching import searched
-from tests.toys import EnsembleToy
+from tests.toys import EnsembleToy, OddSpace
 
 SEVERAL = [NSGAII, NSGAIII, SMSEMOA, ParetoLocalSearch]
 
@@ -26,30 +25,13 @@ def vectors(draw):
     return np.array(x if empty or any(x) else [1, *x[1:]], dtype=np.int32), most, empty
 
 
-def slow_neighbours(x, most, empty):
-    """Return the moves one by one, as a set."""
-    found = set()
-    for i in range(len(x)):
-        for count in (x[i] + 1, x[i] - 1, 0):
-            y = list(x)
-            y[i] = count
-            found.add(tuple(y))
-        for j in range(len(x)):
-            if x[i] > 0 and x[j] == 0:
-                y = list(x)
-                y[i], y[j] = 0, x[i]
-                found.add(tuple(y))
-    inside = {y for y in found if all(0 <= v <= most for v in y) and (empty or any(y))}
-    return inside - {tuple(x)}
-
-
 @given(vectors())
 def test_the_neighbourhood_is_every_move_once(case):
     x, most, empty = case
     room = np.empty((moves.neighbourhood_size(x), len(x)), dtype=np.int32)
     found = [tuple(y) for y in room[: moves.neighbours(x, most, empty, room)].tolist()]
     assert len(set(found)) == len(found)
-    assert set(found) == slow_neighbours(x.tolist(), most, empty)
+    assert set(found) == oracles.neighbours_of_numbers(Counts(len(x), most, empty), x, len(x))
 
 
 @given(vectors(), st.integers(0, 1000))
@@ -76,16 +58,8 @@ def test_first_rows_are_subsets_small_and_large(seed, d):
 
 
 def test_other_spaces_are_refused():
-    class Odd(Space):
-        """A space of a kind of its own."""
-
-        d = 3
-
-        def sample(self, rng, size):
-            return rng.random((size, 1))
-
-    with pytest.raises(TypeError, match="found Odd of 3 genes"):
-        variation(Odd())
+    with pytest.raises(TypeError, match="found OddSpace of 2 genes"):
+        variation(OddSpace())
 
 
 @pytest.mark.parametrize("neighbours", [None, 1, 4])

@@ -1,7 +1,5 @@
 """Moves on whole numbers with bounds of their own: picks first, ordered numbers after them."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +7,7 @@ from hypothesis import strategies as st
 from algorithms.moves import integers as moves
 from algorithms.moves.variation import variation
 from framework.space import Integers
+from tests import oracles
 
 
 @st.composite
@@ -25,24 +24,6 @@ def vectors(draw):
     return space, space.sample(np.random.default_rng(draw(st.integers(0, 999))), 1)[0]
 
 
-def slow_neighbours(space, x):
-    """Return the moves one by one, as a set."""
-    found = []
-    for i in range(space.d):
-        for value in (x[i] + 1, x[i] - 1, *([0] if i < space.members else [])):
-            y = x.copy()
-            y[i] = value
-            found.append(y)
-    for i in range(space.members):
-        for j in range(space.members):
-            if x[i] > 0 and x[j] == 0:
-                y = x.copy()
-                y[i], y[j] = 0, min(x[i], space.upper[j])
-                found.append(y)
-    inside = np.array(found)[space.contains(np.array(found))]
-    return {tuple(y) for y in inside.tolist()} - {tuple(x.tolist())}
-
-
 @given(vectors())
 def test_the_neighbourhood_is_every_move_once(case):
     space, x = case
@@ -51,7 +32,7 @@ def test_the_neighbourhood_is_every_move_once(case):
     count = moves.neighbours(x, lower, upper, space.members, room)
     found = [tuple(y) for y in room[:count].tolist()]
     assert len(set(found)) == len(found)
-    assert set(found) == slow_neighbours(space, x)
+    assert set(found) == oracles.neighbours_of_numbers(space, x, space.members)
 
 
 @given(vectors(), st.integers(0, 1000))

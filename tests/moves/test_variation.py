@@ -1,7 +1,5 @@
 """Operators of boxes and of bit strings; walks, of all spaces."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -157,7 +155,7 @@ def test_neighbours_change_a_level_or_the_items():
     assert not merged[:, 3:].any()
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(
     "space",
     [
@@ -165,6 +163,7 @@ def test_neighbours_change_a_level_or_the_items():
         Counts(3, 2),
         Bits(4),
         Integers([0, 0, 0, 0], [1, 1, 1, 3], members=3),
+        Partition(4, 3, removal=True),
         Integers([0, 0], [3, 2]),
     ],
     ids=repr,

@@ -1,7 +1,5 @@
 """A made-up table."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

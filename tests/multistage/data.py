@@ -1,7 +1,5 @@
 """A multi-stage problem on a made-up table, with a cache of its own."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 
@@ -14,11 +12,12 @@ from framework.store import KeyValue, title_of
 
 COSTS = {"a": 0.1, "b": 3, "c": 2.5, "colour": 7, "d": 0}
 NAMES = list(COSTS)
+FOLDS = {"kind": "cross_validation", "folds": 4}
 
 
-def config_of(table_file, **more):
+def config_of(table_file, positive=None, **more):
     raw = {
-        "dataset": {"path": str(table_file), "target": "label"},
+        "dataset": {"path": str(table_file), "target": "label", "positive": positive},
         "costs": {"values": COSTS},
         "measure": {"kind": "holdout"},
         "threshold": 0.7,

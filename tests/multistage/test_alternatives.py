@@ -1,14 +1,11 @@
 """What one would do without a search, against models that are fitted and asked one by one."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from algorithms.multistage.config import MultiStageConfig
-from algorithms.multistage.problem import MultiStageProblem
+from tests.conftest import multistage
 
 DATASET = {
     "synthetic": {"samples": 260, "features": 4, "informative": 4, "seed": 3, "class_sep": 0.6}
@@ -17,11 +14,8 @@ DATASET = {
 
 @pytest.mark.parametrize("kind", ["holdout", "cross_validation"])
 def test_thresholds_are_those_of_one_classifier(kind):
-    config = MultiStageConfig.model_validate(
-        {"dataset": DATASET, "threshold": 0.65, "measure": {"kind": kind},
-         "costs": {"values": [1, 2, 3, 4]}}
-    )  # fmt: skip
-    problem = MultiStageProblem.from_config(config)
+    more = {"threshold": 0.65, "costs": {"values": [1, 2, 3, 4]}}
+    problem = multistage(dataset=DATASET, measure={"kind": kind}, **more)
     data = problem.data
     one, largest = problem.alternatives()
     assert "threshold 0.65" in one.points
@@ -51,11 +45,11 @@ def test_another_classifier_stands_beside_a_logistic_regression(tmp_path):
     y = np.where(X[:, 0] + X[:, 1] + rng.normal(0, 0.5, 200) > 0, "yes", "no")
     frame = pd.DataFrame(X, columns=list("abc")).assign(y=y)
     frame.to_csv(tmp_path / "t.csv", index=False)
-    config = MultiStageConfig.model_validate(
-        {"dataset": {"path": str(tmp_path / "t.csv"), "target": "y"},
-         "classifier": {"kind": "decision_tree", "max_depth": 3}, "measure": {"kind": "holdout"}}
-    )  # fmt: skip
-    problem = MultiStageProblem.from_config(config)
+    problem = multistage(
+        dataset={"path": str(tmp_path / "t.csv"), "target": "y"},
+        classifier={"kind": "decision_tree", "max_depth": 3},
+        threshold=None,
+    )
     tree, plain, _ = problem.alternatives()
     assert tree.name.startswith("decision tree on all 3 features")
     assert plain.name.startswith("logistic regression on all 3 features")

@@ -1,7 +1,5 @@
 """Stage classifiers of other libraries, and any estimator through Python."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

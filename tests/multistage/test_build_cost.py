@@ -1,7 +1,5 @@
 """What a run says that it will need, before it starts."""
 
-from __future__ import annotations
-
 import mmap
 from dataclasses import replace
 
@@ -10,7 +8,6 @@ import pytest
 import yaml
 
 from algorithms.multistage.stage_classifiers import _subset, work
-from framework.cli.main import main
 from framework.components import BuildCost
 from framework.experiment import estimate as estimates
 from framework.experiment.config import load_config
@@ -18,6 +15,7 @@ from framework.experiment.estimate import estimate
 from framework.experiment.single_run import make_problem, make_roles
 from framework.machine import machine_memory, resident_memory
 from tests.command import small, write
+from tests.experiment.test_experiment import command
 from tests.multistage.data import genomes, problem_of
 
 pytestmark = pytest.mark.usefixtures("cache")
@@ -69,20 +67,22 @@ def test_the_first_generation_is_told_where_it_takes_long(tmp_path, monkeypatch)
     config = load_config(write(tmp_path / "small.yaml", small()))
     problem = make_problem(config)
     roles = make_roles(config, problem)
-    first = config.algorithm.make(problem, roles, config.seed).ask()
+
+    def fresh():
+        return config.algorithm.make(problem, roles, config.seed)
+
+    first = fresh().ask()
     wanted = len(problem.missing_components(first))
     monkeypatch.setattr(
         type(problem), "build_cost", lambda self, keys: BuildCost(len(keys) * 5.0, 8, 0)
     )
-    needs = estimate(problem, config.algorithm.make(problem, roles, config.seed), 90)
+    needs = estimate(problem, fresh(), 90)
     assert (needs.parts, needs.seconds, needs.more) == (wanted, 5.0 * wanted, 3 * 8 * wanted)
     assert needs.time("things").startswith(f"{wanted} things to build, about 0:0")
     assert not estimates.Estimate(10, 10, 5, 3.0).time("things")
     problem.add_components(problem.build_components(problem.missing_components(first)))
     assert problem.n_components == wanted
-    needs = estimate(
-        problem, config.algorithm.make(problem, roles, config.seed), 90
-    )  # of another repeat
+    needs = estimate(problem, fresh(), 90)  # of another repeat
     assert (needs.parts, needs.seconds, needs.more) == (0, 0.0, 0)
 
 
@@ -96,25 +96,20 @@ def test_exact_searches_are_not_asked_ahead(tmp_path):
     assert (needs.parts, problem.n_components) == (0, 0)
 
 
-@pytest.mark.parametrize("command", ["run", "check"])
-def test_a_table_that_does_not_fit_is_refused_before_it_is_read(
-    tmp_path, monkeypatch, capsys, command
-):
+@pytest.mark.parametrize("word", ["run", "check"])
+def test_a_table_that_does_not_fit_is_refused_before_it_is_read(tmp_path, word):
     made = {"samples": 10**7, "features": 50, "informative": 6}
     write(tmp_path / "large.yaml", small(problem__dataset={"synthetic": made}))
-    monkeypatch.chdir(tmp_path)
-    assert main([command, "large.yaml", "--set", "memory_limit=8"]) == 2
-    found = capsys.readouterr().err
+    found = command(tmp_path, word, "large.yaml", "--set", "memory_limit=8", code=2).err
     assert "expected a run that fits into the 8.0 GB that memory_limit allows, found" in found
     assert "about 20.0 GB needed to load the table" in found
     assert not list(tmp_path.glob("runs/*"))
 
 
-def test_a_search_that_does_not_fit_is_refused(tmp_path, monkeypatch, capsys):
+def test_a_search_that_does_not_fit_is_refused(tmp_path):
     write(tmp_path / "small.yaml", small())
-    monkeypatch.chdir(tmp_path)
-    assert main(["run", "small.yaml", "--set", "memory_limit=0.01"]) == 2
-    assert "needed at its peak; take fewer" in capsys.readouterr().err
+    found = command(tmp_path, "run", "small.yaml", "--set", "memory_limit=0.01", code=2).err
+    assert "needed at its peak; take fewer" in found
     assert not list(tmp_path.glob("runs/*"))
 
 

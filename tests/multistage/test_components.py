@@ -1,7 +1,5 @@
 """Sub-classifiers: each is built once, for all, and kept on disk."""
 
-from __future__ import annotations
-
 from multiprocessing import get_context
 
 import numpy as np
@@ -10,12 +8,7 @@ import pytest
 from algorithms.multistage.problem import MultiStageProblem
 from framework.data.datasets import load_table
 from tests import oracles
-from tests.multistage.data import (
-    config_of,
-    genomes,
-    problem_of,
-    stored,
-)
+from tests.multistage.data import config_of, genomes, problem_of, stored
 
 pytestmark = pytest.mark.usefixtures("cache")
 
@@ -97,18 +90,14 @@ def _evaluate(arguments):
 
 @pytest.mark.slow
 def test_two_processes_share_a_cache_at_once(table_file, cache):
-    want = problem_of(table_file).evaluate(genomes(problem_of(table_file), 60))["cost"].tolist()
+    X = genomes(problem_of(table_file), 60)
+    want = problem_of(table_file).evaluate(X)["cost"].tolist()
     for file in cache.iterdir():
         file.unlink()
     with get_context("spawn").Pool(2) as pool:
         found = pool.map(_evaluate, [(table_file, 0), (table_file, 20)], chunksize=1)
     assert found == [want[:40], want[20:]]
-    assert stored(cache) == problem_parts(table_file)
-
-
-def problem_parts(table_file):
-    problem = problem_of(table_file)
-    return len({f for x in genomes(problem, 60).tolist() for f in oracles.feature_sets(x)})
+    assert stored(cache) == len({f for x in X.tolist() for f in oracles.feature_sets(x)})
 
 
 @pytest.mark.parametrize("damage", ["garbage", "cut", "changed", "a folder"])

@@ -1,7 +1,5 @@
 """Designs measured out-of-fold: each record by classifiers fitted on the other folds."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
 
@@ -24,9 +22,8 @@ from framework.data.datasets import load_table
 from framework.models.store import load_model
 from tests import oracles
 from tests.command import small, write
-from tests.multistage.data import COSTS, NAMES, config_of, genomes, parts_of, problem_of
+from tests.multistage.data import COSTS, FOLDS, NAMES, config_of, genomes, parts_of, problem_of
 
-FOLDS = {"kind": "cross_validation", "folds": 4}
 SKLEARN = {
     "logistic_regression": LogisticRegression(C=1.0, tol=1e-11, max_iter=10_000),
     "gaussian_nb": GaussianNB(),
@@ -68,14 +65,12 @@ def probabilities_of(config, kind, features):
     [
         ("logistic_regression", {}, 1),
         pytest.param("logistic_regression", {"remove_features": True}, 2, marks=pytest.mark.slow),
-        pytest.param("gaussian_nb", {"dataset": {"positive": "high"}}, 1, marks=pytest.mark.slow),
+        pytest.param("gaussian_nb", {"positive": "high"}, 1, marks=pytest.mark.slow),
     ],
 )
 def test_metrics_are_those_of_a_plain_loop_over_folds(table_file, kind, more, repeats):
-    dataset = {"path": str(table_file), "target": "label", **more.get("dataset", {})}
     measure = {**FOLDS, "repeats": repeats}
-    more = {**more, "dataset": dataset, "measure": measure}
-    config = config_of(table_file, classifier={"kind": kind}, **more)
+    config = config_of(table_file, classifier={"kind": kind}, measure=measure, **more)
     problem = MultiStageProblem.from_config(config)
     table, pooled, _, fold_of = parts_of(config)
     truth = np.tile(table.labels[pooled], len(fold_of)).tolist()
@@ -130,12 +125,7 @@ def test_where_records_leave_is_out_of_fold_too(table_file):
 
 
 def test_measures_share_no_cache(table_file, cache):
-    measures = [
-        {"kind": "holdout"},
-        FOLDS,
-        {**FOLDS, "folds": 5},
-        {**FOLDS, "repeats": 2},
-    ]
+    measures = [{"kind": "holdout"}, FOLDS, {**FOLDS, "folds": 5}, {**FOLDS, "repeats": 2}]
     fresh, again = [], []
     for values in (fresh, again):
         for measure in measures:
@@ -164,7 +154,7 @@ def test_importance_costs_are_one_for_all_folds(table_file):
 
 
 def with_column(table_file, tmp_path, name, values):
-    """Write the table with one more column; return its configuration's ``dataset`` and the file."""
+    """Write the table with one more column; return its file."""
     frame = pd.read_csv(table_file)
     frame[name] = values(len(frame))
     path = tmp_path / f"with_{name}.csv"
@@ -202,7 +192,7 @@ def test_what_a_fold_is_answered_with_knows_nothing_of_it(table_file, tmp_path, 
 
 
 @pytest.mark.parametrize("split", [{"group": "who"}, {"time": "who"}])
-def test_columns_that_divide_are_no_features(table_file, tmp_path, split, capsys):
+def test_columns_that_divide_are_no_features(table_file, tmp_path, split):
     path = with_column(table_file, tmp_path, "who", lambda n: np.arange(n) // 3)
     problem = problem_of(path, split=split, measure=FOLDS)
     assert problem.feature_names == tuple(NAMES)

@@ -1,7 +1,5 @@
 """Stages that decide by the costs of errors: bits, metrics, searches and models against twins."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -15,9 +13,7 @@ from algorithms.multistage.model import MultiStageClassifier
 from framework.errors import InputError
 from framework.estimators.search import roles_for
 from framework.models.store import load_model, save_model
-from framework.run.driver import search
-from framework.run.evaluator import SerialEvaluator
-from framework.settings import Budget
+from tests import searching
 from tests.conftest import covering
 from tests.multistage.data import patients
 
@@ -27,19 +23,16 @@ COSTS = {"a": 0.1, "b": 2.0, "c": 12.0}
 OBJECTIVES = [["risk", "cost"], ["total_cost"], ["risk", "cost", "coverage"]]
 
 
+def searched(n=400, **more):
+    """Search on a hold-out: a deployed model then answers the records that were scored."""
+    setting = {"costs": COSTS, "decision": DECISION, "remove_features": True, "measure": "holdout"}
+    return ParetoMultiStage(**setting | more).fit(*patients(n))
+
+
 @pytest.fixture(scope="module", params=[False, True], ids=["one threshold", "per stage"])
 def fitted(request):
-    X, y = patients()
-    search = ParetoMultiStage(
-        costs=COSTS,
-        decision=DECISION | {"per_stage": request.param},
-        remove_features=True,
-        max_stages=3,
-        measure="holdout",  # a deployed model then answers the records that were scored
-        algorithm="grid",
-        budget=100_000,
-    )
-    return search.fit(X, y)
+    decision = DECISION | {"per_stage": request.param}
+    return searched(decision=decision, max_stages=3, algorithm="grid", budget=100_000)
 
 
 def walked(problem, x):
@@ -81,10 +74,7 @@ def test_metrics_are_those_of_the_deployed_model_record_by_record(fitted):
 @pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("stages", "per_stage", "objectives"),
-    [
-        *covering([2, 3, 1], [False], OBJECTIVES),
-        *covering([3, 1, 2], [True], OBJECTIVES),
-    ],
+    [*covering([2, 3, 1], [False], OBJECTIVES), *covering([3, 1, 2], [True], OBJECTIVES)],
 )
 def test_the_exact_front_is_that_of_all_designs(objectives, per_stage, stages):
     X, y = patients(240, seed=stages)
@@ -113,12 +103,7 @@ def test_exact_says_what_it_cannot_do():
 def test_emsco_finds_nearly_all_of_a_small_front(fitted):
     problem = fitted.problem_
     roles = roles_for(problem, ["risk", "cost"])
-    front = search(
-        problem,
-        EMSCO(problem, roles, seed=0, population=60, memetic=0.3),
-        SerialEvaluator(problem, 0),
-        budget=Budget(evaluations=4000),
-    )
+    _, front, _ = searching.searched(EMSCO, problem, roles, 4000, population=60, memetic=0.3)
     best = set(map(tuple, fitted.front_[["risk", "cost"]].to_numpy()))
     own = set(map(tuple, np.column_stack([front.rows.values[m] for m in ("risk", "cost")])))
     assert len(best & own) >= 0.8 * len(best)
@@ -252,21 +237,13 @@ def test_thresholds_of_a_model_that_mean_nothing_are_refused(thresholds, message
 @pytest.mark.parametrize("weight", ["balanced", {"shock": 20, "sepsis": 5}])
 @pytest.mark.parametrize("calibration", ["none", "softmax"])
 def test_class_weights_are_those_of_scikit_learn(weight, calibration):
-    X, y = patients()
-    search = ParetoMultiStage(
-        costs=COSTS,
-        threshold=0.75,
-        classifier={"kind": "logistic_regression", "class_weight": weight},
-        calibration=calibration,
-        measure="holdout",
-        budget=5,
-    ).fit(X, y)
-    problem = search.problem_
+    more = weighed(weight) | {"calibration": calibration, "remove_features": False}
+    problem = searched(decision=None, threshold=0.75, budget=5, **more).problem_
     model = problem.decode(np.zeros(3, dtype=problem.space.dtype))
-    weighed = weight
+    by_code = weight
     if weight != "balanced":
-        weighed = {["ok", "sepsis", "shock"].index(label): w for label, w in weight.items()}
-    theirs = LogisticRegression(solver="newton-cholesky", tol=1e-10, class_weight=weighed)
+        by_code = {["ok", "sepsis", "shock"].index(label): w for label, w in weight.items()}
+    theirs = LogisticRegression(solver="newton-cholesky", tol=1e-10, class_weight=by_code)
     theirs.fit(problem.data.design[:-1].T, problem.data.y)
     ours = getattr(model.classifiers_[0], "base", model.classifiers_[0])
     held = problem.data.held[:-1].T
@@ -275,40 +252,26 @@ def test_class_weights_are_those_of_scikit_learn(weight, calibration):
 
 @pytest.mark.parametrize("algorithm", ["local_search", "emsco"])
 def test_a_front_is_never_worse_than_one_classifier_on_what_money_allows(algorithm):
-    X, y = patients(200)
-    search = ParetoMultiStage(
-        costs=COSTS,
-        decision=DECISION,
-        remove_features=True,
-        measure="holdout",
-        algorithm={"kind": algorithm, {"emsco": "population"}.get(algorithm, "batch"): 4},
-        objectives=["risk", "cost"],
-        budget=4,
-    ).fit(X, y)
+    kind = {"kind": algorithm, {"emsco": "population"}.get(algorithm, "batch"): 4}
+    search = searched(200, algorithm=kind, objectives=["risk", "cost"], budget=4)
     problem = search.problem_
     starts = problem.starts()
     assert starts[:, :3].tolist() == [[0, -1, -1], [0, 0, -1], [0, 0, 0]]
     found, values = search.front_, problem.evaluate(starts)
     for risk, cost in zip(values["risk"], values["cost"], strict=True):
         assert ((found["risk"] <= risk) & (found["cost"] <= cost)).any()
-    plain = ParetoMultiStage(threshold=0.75, measure="holdout", budget=4, max_stages=2).fit(X, y)
+    plain = ParetoMultiStage(threshold=0.75, measure="holdout", budget=4, max_stages=2)
+    plain.fit(*patients(200))
     assert len(plain.problem_.starts()) == 0
 
 
 def test_an_estimator_is_chosen_from_with_other_costs_shares_and_prices(fitted):
     """As the problem that had them from the start scores the designs that were evaluated."""
-    X, y = patients()
     errors, prices = {"shock": 80, "sepsis": 3}, {"c": 0.5}
-    given = {"errors": errors, "no_answer": 2}
-    twin = ParetoMultiStage(
-        costs=COSTS | prices,
-        decision=DECISION | given | {"per_stage": fitted.decision["per_stage"]},
-        remove_features=True,
-        max_stages=3,
-        measure="holdout",
-        algorithm="grid",
-        budget=1,
-    ).fit(X, y)
+    decision = fitted.decision | {"errors": errors, "no_answer": 2}
+    twin = searched(
+        costs=COSTS | prices, decision=decision, max_stages=3, algorithm="grid", budget=1
+    )
     designs = np.concatenate([batch.X for batch in fitted._evaluated])
     truth, labels = twin.problem_.truth()
     alone = (truth[:, None] == np.arange(3)).astype(float)

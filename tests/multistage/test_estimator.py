@@ -1,7 +1,5 @@
 """ParetoMultiStage: a data frame in, a front and a deployable model out."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

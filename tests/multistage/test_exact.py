@@ -1,7 +1,5 @@
 """Exact fronts: enumeration, programme and oracle agree; what cannot be exact is refused."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import replace
@@ -27,12 +25,11 @@ from framework.experiment.single_run import make_problem
 from framework.pareto import nondominated
 from framework.problems.functions import FunctionProblem
 from framework.roles import Constraint, Objective, Roles
-from framework.run.driver import search
-from framework.run.evaluator import SerialEvaluator, evaluate_candidates
-from framework.settings import Budget
+from framework.run.evaluator import evaluate_candidates
 from tests import oracles
 from tests.command import small, write
 from tests.conftest import multistage, roles_of
+from tests.searching import searched
 
 
 def made_up(seed, n, records, rate):
@@ -160,8 +157,7 @@ def three(problem, *constraints):
 
 
 def front_of(problem, roles, **parameters):
-    algorithm = Exact(problem, roles, seed=0, **parameters)
-    front = search(problem, algorithm, SerialEvaluator(problem), budget=Budget(generations=1))
+    algorithm, front, _ = searched(Exact, problem, roles, generations=1, **parameters)
     return front, algorithm
 
 

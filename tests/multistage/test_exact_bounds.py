@@ -1,7 +1,5 @@
 """Exact fronts in pieces, with their chromosomes, and between bounds where they cannot finish."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

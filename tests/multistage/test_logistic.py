@@ -1,7 +1,5 @@
 """The logistic kernel against scikit-learn."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A frame as people have them: what its columns hold is inferred as the command infers a table."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The cascade against a slow twin, record by record; what it reads; what it refuses."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

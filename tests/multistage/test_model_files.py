@@ -1,9 +1,7 @@
 """Stages as ONNX files answer as the model does, as far as float32 goes."""
 
-from __future__ import annotations
-
-import builtins
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -74,15 +72,7 @@ def test_what_cannot_be_converted_is_said_and_nothing_is_written(tmp_path):
 
 
 def test_without_skl2onnx_the_extra_is_named(tmp_path, monkeypatch):
-    real = builtins.__import__
-
-    def without(name, *args, **more):
-        if name.startswith("skl2onnx"):
-            raise ImportError(name)
-        return real(name, *args, **more)
-
-    X, y = load_wine(return_X_y=True)
-    model = MultiStageClassifier().fit(X, y)
-    monkeypatch.setattr(builtins, "__import__", without)
+    model = MultiStageClassifier().fit(*load_wine(return_X_y=True))
+    monkeypatch.setitem(sys.modules, "skl2onnx", None)
     with pytest.raises(InputError, match=r"pip install 'paretolab\[onnx\]'"):
         model.save_onnx(tmp_path / "onnx")

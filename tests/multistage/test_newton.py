@@ -1,7 +1,5 @@
 """Newton's method where full steps go to and fro for ever, and on many records."""
 
-from __future__ import annotations
-
 from inspect import unwrap
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The multi-stage problem: its numbers, its models, its failures."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np
@@ -17,15 +15,7 @@ from framework.run.evaluator import evaluate_candidates
 from framework.testing.problems import worker_copy
 from tests import oracles
 from tests.conftest import covering, roles_of
-from tests.multistage.data import (
-    COSTS,
-    NAMES,
-    config_of,
-    genomes,
-    patients,
-    problem_of,
-    stored,
-)
+from tests.multistage.data import COSTS, NAMES, config_of, genomes, patients, problem_of, stored
 
 pytestmark = pytest.mark.usefixtures("cache")
 
@@ -44,14 +34,13 @@ pytestmark = pytest.mark.usefixtures("cache")
         [
             {},
             {"threshold": {"high": 0.9, "low": 0.6}, "remove_features": True, "stage_cost": 0.25},
-            {"dataset": {"positive": "high"}},
+            {"positive": "high"},
             {"threshold": [0.45, 0.6, 0.8], "threshold_per_stage": True, "remove_features": True},
         ],
     ),
 )
 def test_a_decoded_model_has_the_metrics_of_its_row_digit_for_digit(table_file, classifier, more):
-    dataset = {"path": str(table_file), "target": "label", **more.get("dataset", {})}
-    config = config_of(table_file, **{**more, "dataset": dataset}, classifier=classifier)
+    config = config_of(table_file, classifier=classifier, **more)
     problem = MultiStageProblem.from_config(config)
     table = load_table(config.dataset)
     split = split_records(table.labels, config.split)
@@ -97,11 +86,7 @@ def measures_of(model, records, truth, x, positive):
 
 
 def test_accuracy_is_0_where_nothing_is_conclusive(table_file):
-    problem = problem_of(
-        table_file,
-        threshold=1.0,
-        dataset={"path": str(table_file), "target": "label", "positive": "high"},
-    )
+    problem = problem_of(table_file, threshold=1.0, positive="high")
     X = np.array([[0, 0, 0, 0, 0]], dtype=np.int8)
     values = problem.evaluate(X)
     assert values["coverage"].tolist() == [0.0]

@@ -1,7 +1,5 @@
 """Classifiers of folds and of all records on every record, and ranges of what fitting anew does."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,10 +7,9 @@ import pytest
 from algorithms.multistage.estimator import ParetoMultiStage
 from framework.answers import AnswerOutcomes
 from framework.outcomes import RecordOutcomes
-from tests.multistage.data import config_of, genomes, parts_of, problem_of
+from tests.multistage.data import FOLDS, config_of, genomes, parts_of, problem_of
 
 pytestmark = pytest.mark.usefixtures("cache")
-FOLDS = {"kind": "cross_validation", "folds": 4}
 
 
 @pytest.mark.parametrize(
@@ -23,15 +20,14 @@ FOLDS = {"kind": "cross_validation", "folds": 4}
             {"classifier": {"kind": "gaussian_nb"}, "calibration": "sigmoid"},
             marks=pytest.mark.slow,
         ),
-        {"measure": {**FOLDS, "repeats": 2}, "dataset": {"positive": "high"}},
-        {"rates": ["precision:high", "matthews"], "dataset": {"positive": "high"}},
+        {"measure": {**FOLDS, "repeats": 2}, "positive": "high"},
+        {"rates": ["precision:high", "matthews"], "positive": "high"},
         {"missing": "inconclusive"},
     ],
     ids=["plain", "calibrated", "repeats", "rates", "stopping"],
 )
 def test_folds_answer_their_own_records_as_measured_and_models_all_as_exported(table_file, more):
-    dataset = {"path": str(table_file), "target": "label", **more.get("dataset", {})}
-    more = {"measure": FOLDS, **more, "dataset": dataset, "remove_features": True}
+    more = {"measure": FOLDS, **more, "remove_features": True}
     problem, config = problem_of(table_file, **more), config_of(table_file, **more)
     table, pooled, _, (fold_of, *_) = parts_of(config)
     X = genomes(problem, 12)
@@ -63,8 +59,8 @@ def test_folds_answer_their_own_records_as_measured_and_models_all_as_exported(t
     "more",
     [
         {},
-        {"rates": ["precision:high", "matthews"], "dataset": {"positive": "high"}},
-        {"missing": "inconclusive", "dataset": {"positive": "low"}},
+        {"rates": ["precision:high", "matthews"], "positive": "high"},
+        {"missing": "inconclusive", "positive": "low"},
         {
             "decision": {"errors": {"high": 9}, "no_answer": 3, "thresholds": [1, 2]},
             "threshold": None,
@@ -77,8 +73,7 @@ def test_folds_are_counted_as_their_answers_are(table_file, tmp_path, classes, m
     frame, path = pd.read_csv(table_file), tmp_path / "table.csv"
     frame["label"] = frame["label"].replace({"middle": "low"} if classes == 2 else {})
     frame.to_csv(path, index=False)
-    dataset = {"path": str(path), "target": "label", **more.get("dataset", {})}
-    problem = problem_of(path, **{"measure": FOLDS, **more, "dataset": dataset})
+    problem = problem_of(path, **{"measure": FOLDS, **more})
     X, unions = genomes(problem, 20), np.random.default_rng(0).random((4, 9)) < 0.5
     refits, searched = problem.refits(X), problem.outcomes(X)
     every_fold = np.resize(refits.fold_of, searched.records)
@@ -97,8 +92,7 @@ def test_folds_are_counted_as_their_answers_are(table_file, tmp_path, classes, m
 @pytest.mark.parametrize("rated", [False, True])
 def test_metrics_say_how_many_records_they_are_about(table_file, rated):
     more = {"rates": ["recall:high", "f1:low", "precision:high"]} if rated else {}
-    dataset = {"path": str(table_file), "target": "label", "positive": "high"}
-    problem = problem_of(table_file, measure=FOLDS, dataset=dataset, **more)
+    problem = problem_of(table_file, measure=FOLDS, positive="high", **more)
     X, (truth, classes) = genomes(problem, 20), problem.truth()
     outcomes = problem.outcomes(X)
     weights = np.random.default_rng(0).integers(0, 3, (len(truth), 4)).astype(float)
@@ -107,12 +101,8 @@ def test_metrics_say_how_many_records_they_are_about(table_file, rated):
     there = [(said >= 0) & (truth == k) for k in range(len(classes))]
     counts = [mask.astype(float) @ weights for mask in there]
     total = sum(counts)
-    wanted = {
-        "accuracy": total,
-        "recall": counts[high],
-        "false_positive_rate": total - counts[high],
-    }
-    wanted |= {"false_negative_rate": counts[high]}
+    wanted = dict.fromkeys(("recall", "false_negative_rate"), counts[high])
+    wanted |= {"accuracy": total, "false_positive_rate": total - counts[high]}
     wanted |= dict.fromkeys(("balanced_accuracy", "worst_recall"), np.min(counts, axis=0))
     if rated:
         wanted["recall:high"] = counts[high]
@@ -138,18 +128,12 @@ def _xor(rng, n):
 def test_ranges_hold_the_coverage_and_the_cost_of_trees():
     """As without the shift, a third to a half of them do not."""
     held = []
+    tree = {"kind": "decision_tree", "max_depth": 5, "min_samples_leaf": 8}
+    setting = {"classifier": tree, "threshold": 0.75, "max_stages": 2, "remove_features": True}
+    setting |= {"reject_label": "none", "budget": 150}
     for seed in range(3):
         frame, y = _xor(np.random.default_rng(seed), 3400)
-        search = ParetoMultiStage(
-            classifier={"kind": "decision_tree", "max_depth": 5, "min_samples_leaf": 8},
-            threshold=0.75,
-            max_stages=2,
-            remove_features=True,
-            reject_label="none",
-            budget=150,
-            random_state=seed,
-            verbose=False,
-        ).fit(frame[:400], y[:400])
+        search = ParetoMultiStage(random_state=seed, **setting).fit(frame[:400], y[:400])
         front = search.front_
         for id in front.index[:: max(len(front) // 8, 1)]:
             table = search.choose(id=int(id)).predict_table(frame[400:])

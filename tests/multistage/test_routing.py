@@ -1,7 +1,5 @@
 """Records met step by step, and values that are missing."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

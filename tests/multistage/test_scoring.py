@@ -1,7 +1,5 @@
 """Bit scoring, the hash table and the search for missing sub-classifiers, against naive twins."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np
@@ -67,26 +65,13 @@ def test_scores_are_those_of_records_sent_one_by_one(
     panel_of = np.random.default_rng(seed).integers(-1, 3, n)
     charged = panel_of, np.array([5, 0, 11])
     panels = [(set(np.flatnonzero(panel_of == g).tolist()), c) for g, c in enumerate((5, 0, 11))]
-    counts, _, _ = kernels.score(
-        X,
-        table.held,
-        0,
-        kernels.Charges(*map(frozen, (costs, *charged)))._replace(of_stage=seed % 3),
-        frozen(pack(np.ones(records, dtype=bool))),
-        frozen(pack(labels != positive)),
-        None,
-    )
+    charges = kernels.Charges(*map(frozen, (costs, *charged)))._replace(of_stage=seed % 3)
+    of_records = frozen(pack(np.ones(records, dtype=bool))), frozen(pack(labels != positive)), None
+    counts, _, _ = kernels.score(X, table.held, 0, charges, *of_records)
+    known = probabilities, labels.tolist(), thresholds.tolist()
+    priced = [Fraction(int(c)) for c in costs], positive, panels, seed % 3
     for x, row in zip(X.tolist(), counts.tolist(), strict=True):
-        want = oracles.cascade(
-            x,
-            probabilities,
-            labels.tolist(),
-            thresholds.tolist(),
-            [Fraction(int(c)) for c in costs],
-            positive,
-            panels,
-            seed % 3,
-        )
+        want = oracles.cascade(x, *known, *priced)
         assert Fraction(row[kernels.CONCLUSIVE], records) == want["coverage"]
         assert Fraction(row[kernels.RIGHT], max(row[kernels.CONCLUSIVE], 1)) == want["accuracy"]
         assert Fraction(row[kernels.COST], records) == want["cost"]
@@ -102,12 +87,8 @@ def test_first_word_says_where_the_records_begin():
     wide = np.concatenate([np.full_like(table.bits[:, :, :1], 2**64 - 1), table.bits], axis=2)
     costs, everyone = np.ones(4, dtype=np.int64), pack(np.ones(100, dtype=bool))
     panels = np.full(4, -1), np.zeros(0, dtype=np.int64)
-    arguments = (
-        kernels.Charges(*map(frozen, (costs, *panels))),
-        frozen(everyone),
-        frozen(pack(labels != 1)),
-        None,
-    )
+    charges = kernels.Charges(*map(frozen, (costs, *panels)))
+    arguments = charges, frozen(everyone), frozen(pack(labels != 1)), None
     plain, _, _ = kernels.score(X, table.held, 0, *arguments)
     shifted, _, _ = kernels.score(X, table.held._replace(bits=wide), 1, *arguments)
     assert np.array_equal(plain, shifted)
@@ -140,10 +121,7 @@ def test_classes_are_counted_where_their_records_leave(seed, n, records, classes
 
 
 @given(
-    st.integers(0, 10_000),
-    st.sampled_from([1, 5, 64, 65, 130]),
-    st.integers(1, 40),
-    st.booleans(),
+    st.integers(0, 10_000), st.sampled_from([1, 5, 64, 65, 130]), st.integers(1, 40), st.booleans()
 )
 def test_missing_names_each_needed_set_once(seed, n, candidates, removal):
     rng = np.random.default_rng(seed)

@@ -1,7 +1,5 @@
 """Thresholds of confidence that a search chooses: bits, metrics, searches and models."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

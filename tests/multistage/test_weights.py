@@ -1,7 +1,5 @@
 """Records that count by a column of numbers: in training and in every metric."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,7 +11,7 @@ from algorithms.multistage.exact.search import Exact
 from framework.errors import InputError, Unfit
 from framework.estimators.search import roles_for
 from framework.experiment.expected import class_weights
-from tests.multistage.data import problem_of
+from tests.multistage.data import genomes, problem_of
 
 COSTS = {"values": {"a": 1.5, "b": 3, "c": 2.5}}
 DECISION = {"decision": {"errors": {"ill": 5}, "no_answer": 0.6}, "threshold": None}
@@ -37,13 +35,9 @@ def file(tmp_path_factory):
 
 
 def weighted(file, column="w", **more):
+    dataset = {"path": str(file), "target": "label", "positive": "ill", "columns": ["a", "b", "c"]}
     raw = {
-        "dataset": {
-            "path": str(file),
-            "target": "label",
-            "positive": "ill",
-            "columns": ["a", "b", "c"],
-        },
+        "dataset": dataset,
         "split": {"part": "part"},
         "costs": COSTS,
         "weights": column,
@@ -55,15 +49,11 @@ def weighted(file, column="w", **more):
     return problem_of(file, **(raw | more))
 
 
-def sampled(problem, n=8):
-    return problem.space.sample(np.random.default_rng(1), n)
-
-
 @pytest.mark.parametrize("more", [{"error_costs": {"ill": 3}}, DECISION], ids=["plain", "by cost"])
 @pytest.mark.parametrize("part", ["validation", "test"])
 def test_metrics_are_weighted_means_of_the_models_answers(file, part, more):
     problem = weighted(file, **more)
-    X, frame = sampled(problem), pd.read_csv(file)
+    X, frame = genomes(problem, 8), pd.read_csv(file)
     frame = frame[(frame["part"] == part) & (frame["w"] > 0)]
     w, true = frame["w"].to_numpy(), frame["label"].to_numpy()
     found = problem.evaluate(X) if part == "validation" else problem.evaluate_test(X)
@@ -109,7 +99,7 @@ def test_stages_are_trained_with_the_weights(file):
 def test_the_unit_of_weights_means_nothing(file, calibration):
     """A penalty, and what Platt adds to counts, weighed a thousand times as much with w / 1024."""
     problem, scaled = (weighted(file, name, calibration=calibration) for name in ("w", "tiny"))
-    X = sampled(problem)
+    X = genomes(problem, 8)
     tiny = scaled.evaluate(X)
     for name, column in problem.evaluate(X).items():
         np.testing.assert_allclose(tiny[name], column, atol=1e-6, err_msg=name)
@@ -119,7 +109,7 @@ def test_the_unit_of_weights_means_nothing(file, calibration):
 def test_weights_of_1_change_nothing(file, measure):
     plain = weighted(file, None, measure={"kind": measure}, **DECISION)
     ones = weighted(file, "one", measure={"kind": measure}, **DECISION)
-    X = sampled(plain)
+    X = genomes(plain, 8)
     for found, want in (
         (ones.evaluate(X), plain.evaluate(X)),
         (ones.evaluate_test(X), plain.evaluate_test(X)),
@@ -132,7 +122,7 @@ def test_weights_of_1_change_nothing(file, measure):
 
 def test_other_shares_of_classes_keep_the_weights_within_a_class(file):
     problem = weighted(file)
-    outcomes, (truth, labels) = problem.outcomes(sampled(problem)), problem.truth()
+    outcomes, (truth, labels) = problem.outcomes(genomes(problem, 8)), problem.truth()
     own = outcomes.metrics((truth[:, None] == [0, 1]).astype(np.float64))
     shares = dict(zip(map(str, labels), (0.05, 0.95), strict=True))
     weights = class_weights(problem, shares, outcomes)[:, None]
@@ -161,7 +151,7 @@ def test_shares_of_classes_are_within_a_thousandth(share, well, ill):
 
 def test_outcomes_of_weights_of_1_are_what_evaluate_says(file):
     problem = weighted(file, measure={"kind": "cross_validation"})
-    X = sampled(problem)
+    X = genomes(problem, 8)
     outcomes = problem.outcomes(X)
     ones = outcomes.metrics(np.ones((outcomes.records, 2)))
     for name, column in problem.evaluate(X).items():

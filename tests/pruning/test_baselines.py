@@ -1,7 +1,5 @@
 """The named rules against loops over single records with Python's own numbers."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

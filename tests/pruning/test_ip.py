@@ -1,7 +1,5 @@
 """The exact searches as algorithms: what they ask, say and certify."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np
@@ -24,6 +22,7 @@ from framework.run.driver import search as run
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
 from framework.testing import AlgorithmCase, certificates_hold
+from tests import oracles
 from tests.conftest import covering, pruning, roles_of
 from tests.toys import EnsembleToy
 
@@ -41,10 +40,15 @@ def solve(cls, problem, roles, **more):
 
 def every_genome(problem):
     """Return all genomes that have a member."""
-    sizes = problem.space.upper + 1
-    every = np.indices(tuple(sizes)).reshape(len(sizes), -1).T
-    some = every[:, : len(problem.library)].any(axis=1)
-    return every[problem.space.contains(every) & some]
+    every = oracles.every_genome(problem.space)
+    return every[every[:, : len(problem.library)].any(axis=1)]
+
+
+def best_of_all(problem, roles):
+    """Return the best value of the first objective of all genomes that keep to the constraints."""
+    values = problem.evaluate(every_genome(problem))
+    kept = roles.violation(values) == 0
+    return values[roles.names[0]][kept].max() if kept.any() else None
 
 
 @pytest.mark.quick(3)
@@ -54,8 +58,7 @@ def every_genome(problem):
 def test_the_best_of_all_genomes_is_asked_for(cls, threshold, metric):
     problem = pruning(6, threshold=threshold)
     search, front = solve(cls, problem, roles(problem, metric=metric))
-    values = problem.evaluate(every_genome(problem))
-    assert front.rows.values[metric].tolist() == [values[metric].max()]
+    assert front.rows.values[metric].tolist() == [best_of_all(problem, front.roles)]
     found = search.outcome().findings
     assert found["status"] == "optimal"
     assert found["gap"] == pytest.approx(0.0, abs=1e-6)
@@ -143,10 +146,8 @@ def test_constraints_on_diversity_are_part_of_the_program(cls, measure):
 def test_constraints_on_rates_are_part_of_the_program(cls, asked):
     problem = pruning(6)
     wanted = roles(problem, *asked)
-    values = problem.evaluate(every_genome(problem))
-    meets = wanted.violation(values) == 0
     search, front = solve(cls, problem, wanted)
-    assert front.rows.values["accuracy"].tolist() == [values["accuracy"][meets].max()]
+    assert front.rows.values["accuracy"].tolist() == [best_of_all(problem, wanted)]
     assert search.reason.startswith("proven best")
     found = certificates_hold(AlgorithmCase(cls, problem, wanted))
     for c in asked:
@@ -184,9 +185,9 @@ def test_a_bound_is_that_of_the_rate_as_it_is_reported():
 )
 def test_constraints_that_cannot_be_rows_are_refused_by_their_own_name(cls, constraint, message):
     problem = pruning(6)
-    objectives = [Objective("accuracy", "max"), Objective("members", "min")]
+    asked = roles_of(problem, constraint, metrics=["accuracy", "members"])
     with pytest.raises(InputError, match=message) as error:
-        cls(problem, Roles(problem.metrics, objectives, [constraint]), seed=0)
+        cls(problem, asked, seed=0)
     assert "algorithm" not in str(error.value)
     assert "max_members" not in str(error.value)
 
@@ -301,10 +302,6 @@ def test_a_mean_that_rounds_below_its_least_part_refuses_nobody(cls):
     least = problem.evaluate(np.ones((1, 3), dtype=problem.space.dtype))
     assert least["disagreement_mean"] < least["disagreement_min"]
     limit = Constraint("disagreement_min", at_least=float(least["disagreement_min"][0]))
-    more = {} if cls is IntegerProgram else {"metric": "accuracy", "against": "members"}
-    asked = roles(problem, limit)
-    if more:
-        objectives = [Objective("accuracy", "max"), Objective("members", "min")]
-        asked = Roles(problem.metrics, objectives, [limit])
-    _, front = solve(cls, problem, asked, **more)
+    metrics = ["accuracy"] if cls is IntegerProgram else ["accuracy", "members"]
+    _, front = solve(cls, problem, roles_of(problem, limit, metrics=metrics))
     assert front.rows.values["accuracy"].max() == 1.0

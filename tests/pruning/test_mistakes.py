@@ -1,37 +1,28 @@
 """Bad input to pruning through the command: exit code 2 and one clear sentence each."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from framework.cli.main import main
 from tests.command import POINT, write
+from tests.experiment.test_experiment import command
 from tests.made_up_libraries import checked, made_up
 
 
-@pytest.fixture
-def command(tmp_path, monkeypatch, capsys):
-    """Run a pruning of a library in this process; return exit code, what was said, and where."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("signal.signal", lambda *handler: None)
-
-    def run(library, problem=None, constraints=(), **algorithm):
-        checked(library, name="pool").save(tmp_path / "pool")
-        config = POINT | {
-            "problem": {"kind": "pruning", "library": {"path": "pool"}, **(problem or {})},
-            "objectives": [{"metric": "accuracy", "sense": "max"}],
-            "constraints": list(constraints),
-            "algorithm": {"kind": "ip", **algorithm},
-            "budget": {"evaluations": 10},
-        }
-        code = main(["run", str(write(tmp_path / "x.yaml", config)), "--out", "out", "--quiet"])
-        return code, capsys.readouterr(), tmp_path / "out"
-
-    return run
+def pruned(folder, library, *constraints, code=2, **algorithm):
+    """Run a pruning of a library in this process; return what was said, and where."""
+    checked(library, name="pool").save(folder / "pool")
+    config = POINT | {
+        "problem": {"kind": "pruning", "library": {"path": "pool"}},
+        "objectives": [{"metric": "accuracy", "sense": "max"}],
+        "constraints": list(constraints),
+        "algorithm": {"kind": "ip", **algorithm},
+        "budget": {"evaluations": 10},
+    }
+    write(folder / "x.yaml", config)
+    return command(folder, "run", "x.yaml", "--out", "out", "--quiet", code=code), folder / "out"
 
 
 def complaint(err):
@@ -55,43 +46,36 @@ PARAMETERS = {
 
 
 @pytest.mark.parametrize("sentence", PARAMETERS)
-def test_parameters_that_mean_nothing(command, sentence):
-    code, said, out = command(made_up(k=6), **PARAMETERS[sentence])
-    assert code == 2
+def test_parameters_that_mean_nothing(tmp_path, sentence):
+    said, out = pruned(tmp_path, made_up(k=6), **PARAMETERS[sentence])
     assert sentence in complaint(said.err)
     assert not out.exists()
 
 
 @pytest.mark.parametrize("kind", ["ip", "ip_cvxpy"])
-def test_demands_that_no_ensemble_meets(command, kind):
-    cheap = [{"metric": "memory", "at_most": 1e-6}]
-    code, said, _ = command(made_up(k=6), kind=kind, constraints=cheap)
-    assert code == 3  # as of any empty front
+def test_demands_that_no_ensemble_meets(tmp_path, kind):
+    cheap = {"metric": "memory", "at_most": 1e-6}
+    said, _ = pruned(tmp_path, made_up(k=6), cheap, kind=kind, code=3)  # as of any empty front
     assert "proved that none does" in said.err
 
 
-def test_a_page_that_cannot_be_made_is_refused_before_any_run(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("signal.signal", lambda *handler: None)
+def test_a_page_that_cannot_be_made_is_refused_before_any_run(tmp_path):
     config = POINT | {
         "budget": {"evaluations": 10},
         "experiment": {"methods": {"all": {"kind": "random"}}, "pages": ["pruning"]},
     }
-    code = main(["experiment", str(write(tmp_path / "x.yaml", config)), "--out", "out", "--quiet"])
-    assert code == 2
-    assert "expected cases of kind pruning for the page pruning" in complaint(
-        capsys.readouterr().err
-    )
+    write(tmp_path / "x.yaml", config)
+    said = command(tmp_path, "experiment", "x.yaml", "--out", "out", "--quiet", code=2)
+    assert "expected cases of kind pruning for the page pruning" in complaint(said.err)
     assert not (tmp_path / "out").exists()
 
 
-def test_the_smallest_budget_has_an_ensemble_and_a_gap(command):
+def test_the_smallest_budget_has_an_ensemble_and_a_gap(tmp_path):
     given, rng = made_up(k=30, n=300), np.random.default_rng(0)
     right = rng.random((30, 300)) < 0.6
     called = np.where(right, given.y_validation, 1 - given.y_validation)
     hard = replace(given, validation=called.astype(np.float32))
-    code, said, out = command(hard, iterations=0, looks=1)
-    assert code == 0, said.err
+    said, out = pruned(tmp_path, hard, iterations=0, looks=1, code=0)
     assert "no model is written: the library has its models' predictions alone" in said.err
     summary = json.loads((out / "summary.json").read_text())
     found = summary["findings"]

@@ -1,7 +1,5 @@
 """Pruned votes that run: they answer as the problem counted, and survive saving."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -104,15 +102,8 @@ def test_a_threshold_that_is_no_number_of_votes_is_refused(fitted, threshold):
 @pytest.mark.parametrize("positive", [0, None])
 def test_a_built_library_is_deployed(tmp_path, positive):
     dataset = {"synthetic": {"samples": 200, "features": 6, "informative": 4}}
-    config = BuildConfig.model_validate(
-        {
-            "name": "few",
-            "dataset": dataset,
-            "models": 4,
-            "folds": 2,
-            "families": ["naive_bayes", "lda"],
-        }
-    )
+    raw = {"dataset": dataset, "models": 4, "folds": 2, "families": ["naive_bayes", "lda"]}
+    config = BuildConfig.model_validate({"name": "few", **raw})
     library = build_library(config, tmp_path / "few", workers="serial")
     problem = PruningProblem(library, positive=positive)
     genome = problem.genome([1, 0, 1, 1], 1)

@@ -1,14 +1,12 @@
 """The page of the paper's experiment: ranks and claims, told anew from the tables of runs."""
 
-from __future__ import annotations
-
 import json
 
-import pandas as pd
 import pytest
 
 from tests.command import POINT, write
 from tests.experiment.test_experiment import command
+from tests.experiment.test_papers import table
 from tests.made_up_libraries import checked, made_up
 
 F1 = {"kind": "ip", "weights": "accuracy", "looks": 30}
@@ -60,10 +58,6 @@ def whole(tmp_path_factory):
     for number in (0, 1):
         pool(seed=number).save(place / f"pool{number}")
     return started(place, CASES, ["pool0", "pool1"])
-
-
-def table(out, name):
-    return pd.read_csv(out / "tables" / f"{name}.csv")
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 """Votes, confusion matrices, diversity and costs of pruned ensembles, record by record."""
 
-from __future__ import annotations
-
+from collections import Counter
 from fractions import Fraction
 
 import numpy as np
@@ -22,15 +21,13 @@ from tests.made_up_libraries import checked, made_up
 def slow_metrics(problem, members, threshold, P, y, failures):
     """Count one ensemble's votes record by record."""
     picked = [k for k in range(len(members)) if members[k]]
-    tp = fn = tn = fp = 0
+    cells = Counter()  # by what a record is and what it is called
     for record, label in enumerate(y):
         p = [float(P[k, record]) for k in picked]
         votes = sum(v > 0.5 if problem.positive == 1 else v < 0.5 for v in p)
-        called, positive = votes > threshold, label == problem.positive
-        tp += called and positive
-        fp += called and not positive
-        fn += (not called) and positive
-        tn += (not called) and not positive
+        cells[bool(label == problem.positive), bool(votes > threshold)] += 1
+    tp, fn = cells[True, True], cells[True, False]
+    fp, tn = cells[False, True], cells[False, False]
     credits = []
     for k in picked:
         own = Fraction(0)

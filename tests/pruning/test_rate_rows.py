@@ -1,7 +1,5 @@
 """Rates as rows and as fractions of a program: the best by enumeration, with certificates."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -11,14 +9,14 @@ from algorithms.pruning.branch_and_bound.fractions import BestFraction
 from algorithms.pruning.papers.printed_program import PrintedProgram
 from algorithms.pruning.problem import PruningProblem
 from algorithms.pruning.searches.ip import IntegerProgram
-from algorithms.pruning.searches.ip_front import ExactFront
 from framework.data.subgroups import Subgroups
 from framework.errors import InputError
-from framework.roles import Constraint, Objective, Roles
+from framework.roles import Constraint
 from framework.testing import AlgorithmCase, certificates_hold
-from tests.conftest import covering
+from tests.conftest import covering, roles_of
 from tests.made_up_libraries import made_up
-from tests.pruning.test_ip import every_genome, solve
+from tests.pruning.test_ip import best_of_all, every_genome, roles, solve
+from tests.pruning.test_ip_front import assert_whole, searched
 
 RATES = ["precision:no", "precision:yes", "recall:no", "f1:no", "f1:yes", "matthews"]
 
@@ -28,13 +26,6 @@ def rated(k=5, positive="yes", seed=0):
     subgroups = [Subgroups(("a", "b", "c"), rng.choice(3, n, p=[0.5, 0.3, 0.2])) for n in (60, 40)]
     library = made_up(k=k, seed=seed)
     return PruningProblem(library, positive=positive, rates=RATES, subgroups=subgroups)
-
-
-def best_of_all(problem, roles):
-    """Return the best value of the first objective of all genomes that keep to the constraints."""
-    values = problem.evaluate(every_genome(problem))
-    kept = roles.violation(values) == 0
-    return values[roles.names[0]][kept].max() if kept.any() else None
 
 
 LIMITS = [
@@ -54,10 +45,10 @@ LIMITS = [
 @pytest.mark.parametrize(("positive", "limits"), covering(["no", "yes"], LIMITS))
 def test_limits_of_rates_are_rows_of_the_program(positive, limits):
     problem = rated(positive=positive)
-    roles = Roles(problem.metrics, [Objective("accuracy", "max")], limits)
-    best = best_of_all(problem, roles)
+    asked = roles(problem, *limits)
+    best = best_of_all(problem, asked)
     assert best is not None
-    search, front = solve(IntegerProgram, problem, roles, looks=20)
+    search, front = solve(IntegerProgram, problem, asked, looks=20)
     assert front.rows.values["accuracy"].tolist() == [best]
     assert search.outcome().findings["status"] == "optimal"
     assert set(search.outcome().tables["certificates"]) > {
@@ -72,19 +63,17 @@ def test_a_limit_is_that_of_the_fraction_as_it_is_reported(limit):
     every = problem.evaluate(every_genome(problem))["precision:yes"]
     for value in [limit, every[np.abs(every - limit).argmin()]]:  # one that is attained, too
         for sign in ({"at_least": float(value)}, {"at_most": float(value)}):
-            limits = [Constraint("precision:yes", **sign)]
-            roles = Roles(problem.metrics, [Objective("accuracy", "max")], limits)
-            _, front = solve(IntegerProgram, problem, roles, looks=20)
-            assert front.rows.values["accuracy"].tolist() == [best_of_all(problem, roles)]
+            asked = roles(problem, Constraint("precision:yes", **sign))
+            _, front = solve(IntegerProgram, problem, asked, looks=20)
+            assert front.rows.values["accuracy"].tolist() == [best_of_all(problem, asked)]
 
 
 def test_that_no_ensemble_keeps_an_impossible_limit_is_proven():
     problem = rated()
     for limit in ({"at_most": -5.0}, {"at_least": 7.0}):
-        limits = [Constraint("precision:yes", **limit)]
-        roles = Roles(problem.metrics, [Objective("accuracy", "max")], limits)
+        asked = roles(problem, Constraint("precision:yes", **limit))
         with pytest.raises(InputError, match="proved that none does"):
-            solve(IntegerProgram, problem, roles, looks=20)
+            solve(IntegerProgram, problem, asked, looks=20)
 
 
 @pytest.mark.quick(2)
@@ -101,32 +90,31 @@ def test_that_no_ensemble_keeps_an_impossible_limit_is_proven():
 @pytest.mark.parametrize("positive", ["no", "yes"])
 def test_the_best_fraction_is_found_with_a_certificate(positive, metric, limits):
     problem = rated(positive=positive, seed=2)
-    roles = Roles(problem.metrics, [Objective(metric, "max")], limits)
-    search, front = solve(IntegerProgram, problem, roles, looks=20)
-    assert front.rows.values[metric].tolist() == [best_of_all(problem, roles)]
+    asked = roles(problem, *limits, metric=metric)
+    search, front = solve(IntegerProgram, problem, asked, looks=20)
+    assert front.rows.values[metric].tolist() == [best_of_all(problem, asked)]
     outcome = search.outcome()
     assert outcome.findings["status"] == "optimal"
     table = outcome.tables["certificates"]
     assert table["metric"].tolist() == [metric]
     assert table["bound"][0] == pytest.approx(table["value"][0])
-    certificates_hold(AlgorithmCase(IntegerProgram, problem, roles))
+    certificates_hold(AlgorithmCase(IntegerProgram, problem, asked))
 
 
 def test_weights_name_a_fraction_without_further_metrics():
     library = made_up(k=5)
     problem = PruningProblem(library)
     twin = PruningProblem(library, rates=["f1"])
-    roles = Roles(problem.metrics, [Objective("accuracy", "max")])
-    search, _ = solve(IntegerProgram, problem, roles, weights="f1")
+    search, _ = solve(IntegerProgram, problem, roles(problem), weights="f1")
     best = twin.evaluate(every_genome(twin))["f1"].max()
     assert search.outcome().findings["value"] == best
 
 
 def test_bounds_of_a_fraction_cut_short_hold_and_it_can_be_gone_on_with():
     problem = rated(k=9, seed=3)
-    roles = Roles(problem.metrics, [Objective("f1:yes", "max")])
-    best = best_of_all(problem, roles)
-    search = IntegerProgram(problem, roles, seed=0, looks=1)
+    asked = roles(problem, metric="f1:yes")
+    best = best_of_all(problem, asked)
+    search = IntegerProgram(problem, asked, seed=0, looks=1)
     solver = search._new_solver()
     bounds = []
     for _ in range(500):
@@ -152,15 +140,10 @@ def test_bounds_of_a_fraction_cut_short_hold_and_it_can_be_gone_on_with():
 @pytest.mark.parametrize("against", ["members", "memory"])
 def test_exact_fronts_of_f1_are_those_of_all_genomes(against):
     problem = rated(seed=4)
-    objectives = [Objective("f1:no", "max"), Objective(against, "min")]
-    limits = [Constraint("accuracy_difference", at_most=0.2)]
-    roles = Roles(problem.metrics, objectives, limits)
-    search, front = solve(ExactFront, problem, roles, cells=2)
-    values = problem.evaluate(every_genome(problem))
-    kept = roles.violation(values) == 0
-    losses = np.unique(roles.losses({k: v[kept] for k, v in values.items()}), axis=0)
-    best = [row for row in losses if not ((losses <= row).all(1) & (losses < row).any(1)).any()]
-    assert np.unique(front.losses, axis=0).tolist() == np.array(best).tolist()
+    limit = Constraint("accuracy_difference", at_most=0.2)
+    asked = roles_of(problem, limit, metrics=("f1:no", against))
+    search, front = searched(problem, asked, cells=2)
+    assert_whole(front, problem, asked)
     assert search.outcome().findings["exact"]
 
 
@@ -178,14 +161,12 @@ def test_exact_fronts_of_f1_are_those_of_all_genomes(against):
 )
 def test_limits_that_are_no_rows_are_refused(limit):
     problem = rated()
-    roles = Roles(problem.metrics, [Objective("accuracy", "max")], [limit])
     with pytest.raises(InputError, match=rf"constraints: {limit.metric}: .* a row of the program"):
-        IntegerProgram(problem, roles, seed=0)
+        IntegerProgram(problem, roles(problem, limit), seed=0)
 
 
 def test_the_printed_program_has_no_rows_for_them():
     problem = rated()
-    limit = Constraint("precision:no", at_least=0.2)
-    roles = Roles(problem.metrics, [Objective("accuracy", "max")], [limit])
+    asked = roles(problem, Constraint("precision:no", at_least=0.2))
     with pytest.raises(InputError, match="take ip"):
-        PrintedProgram(problem, roles, seed=0)
+        PrintedProgram(problem, asked, seed=0)

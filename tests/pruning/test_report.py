@@ -1,7 +1,5 @@
 """The picture of a solved run."""
 
-from __future__ import annotations
-
 import pytest
 from matplotlib.figure import Figure
 
@@ -9,20 +7,15 @@ from algorithms.pruning.report import write_pruning
 from algorithms.pruning.searches.ip import IntegerProgram
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
-from framework.roles import Objective, Roles
-from framework.run.driver import search as run
-from framework.run.evaluator import SerialEvaluator
-from framework.settings import Budget
 from tests.conftest import pruning
+from tests.pruning.test_ip import roles, solve
 
 
 def solved(path, test=True):
     problem = pruning(9)
-    roles = Roles(problem.metrics, [Objective("accuracy", "max")])
-    search = IntegerProgram(problem, roles, seed=0, looks=20)
-    front = run(problem, search, SerialEvaluator(problem, 0), budget=Budget(evaluations=5))
+    search, front = solve(IntegerProgram, problem, roles(problem), looks=20)
     if test:
-        front = Front(front.rows, roles, front.gene_names, problem.evaluate_test(front.X))
+        front = Front(front.rows, front.roles, front.gene_names, problem.evaluate_test(front.X))
     run_dir = RunDir(path)
     front.save(run_dir.front_file)
     for name, table in search.outcome().tables.items():

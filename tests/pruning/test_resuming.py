@@ -1,7 +1,5 @@
 """Solves that were killed go on from what was proven, to the same answer."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np
@@ -38,27 +36,26 @@ def killed(search, checkpoints, after):
     return True
 
 
+def state_of(solver):
+    """Return what a solve has proven, found and left to do."""
+    done = solver.bound, solver.iterations, solver.nodes, solver.programs
+    return *done, len(solver._open), solver.incumbent.x.tolist()
+
+
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("demand", [None, "f3"])
 def test_a_solve_in_bytes_goes_on_as_if_it_had_not_been(demand):
     votes, y = pool(14, 120, 5)
     table, credit = VoteTable.of(votes, y), pair_table(votes != y)
-    instance = Instance.of(
-        table, Weights(1, 0, 1, 0), Requirements(credit=credit, demand=demand_of(demand, credit))
-    )
+    must = Requirements(credit=credit, demand=demand_of(demand, credit))
+    instance = Instance.of(table, Weights(), must)
     solver, stored = (BranchAndBound(instance, looks=50) for _ in range(2))
     for step in range(80):
         solver.step()
         stored.step()
         stored, also = unpack(pack(stored, {"step": step}), lambda _: instance)
         assert also == {"step": step}
-        assert (stored.bound, stored.iterations, stored.nodes, len(stored._open)) == (
-            solver.bound,
-            solver.iterations,
-            solver.nodes,
-            len(solver._open),
-        )
-        assert np.array_equal(stored.incumbent.x, solver.incumbent.x)
+        assert state_of(stored) == state_of(solver)
 
 
 class Elsewhere:
@@ -75,19 +72,13 @@ class Elsewhere:
 @pytest.mark.parametrize("boxes", [1, 5])
 def test_a_proof_depends_on_the_boxes_of_a_round_and_not_on_who_solves_them(boxes):
     votes, y = pool(14, 120, 5)
-    instance = Instance.of(VoteTable.of(votes, y), Weights(1, 0, 1, 0))
+    instance = Instance.of(VoteTable.of(votes, y), Weights())
     here, elsewhere = (BranchAndBound(instance, looks=20) for _ in range(2))
     for _ in range(40):
         here.step(boxes)
         elsewhere.step(boxes, Elsewhere())
         elsewhere, _ = unpack(pack(elsewhere), lambda _: instance)
-        assert (here.bound, here.iterations, here.nodes, here.programs) == (
-            elsewhere.bound,
-            elsewhere.iterations,
-            elsewhere.nodes,
-            elsewhere.programs,
-        )
-        assert np.array_equal(here.incumbent.x, elsewhere.incumbent.x)
+        assert state_of(elsewhere) == state_of(here)
     assert here.programs > 40 or boxes == 1 or here.done
 
 
@@ -96,7 +87,7 @@ def test_a_proof_depends_on_the_boxes_of_a_round_and_not_on_who_solves_them(boxe
 def test_rounds_of_several_boxes_prove_the_same_value(boxes):
     for seed in range(6):
         votes, y = pool(9, 60, seed, skill=0.6)
-        instance = Instance.of(VoteTable.of(votes, y), Weights(1, 0, 1, 0))
+        instance = Instance.of(VoteTable.of(votes, y), Weights())
         one, several = (BranchAndBound(instance, looks=3) for _ in range(2))
         while not one.done:
             one.step()
@@ -109,7 +100,7 @@ def test_rounds_of_several_boxes_prove_the_same_value(boxes):
 @pytest.mark.parametrize("damage", [lambda b: b[: len(b) // 2], lambda b: b"", lambda b: b"x" * 99])
 def test_bytes_that_are_no_solve_are_refused(damage):
     votes, y = pool(8, 60, 5)
-    instance = Instance.of(VoteTable.of(votes, y), Weights(1, 0, 1, 0))
+    instance = Instance.of(VoteTable.of(votes, y), Weights())
     solver = BranchAndBound(instance, looks=5)
     solver.step()
     with pytest.raises(ValueError, match="not a solve"):

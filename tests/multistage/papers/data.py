@@ -1,7 +1,5 @@
 """Small data, and every baseline in a small version."""
 
-from __future__ import annotations
-
 import numpy as np
 from sklearn.datasets import make_classification
 

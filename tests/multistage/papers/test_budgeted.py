@@ -1,7 +1,5 @@
 """What a record costs, traced record by record through the fitted models."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

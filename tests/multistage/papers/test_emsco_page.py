@@ -1,7 +1,5 @@
 """The experiment of EMSCO and its baselines: the page, its claims, what baselines return."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tuning: the grid as a problem."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -19,10 +17,9 @@ from framework.experiment.export import export
 from framework.front import Front
 from framework.models.store import load_model
 from framework.roles import Objective, Roles
-from framework.run.driver import search
-from framework.run.evaluator import SerialEvaluator, evaluate_candidates
-from framework.settings import Budget
+from framework.run.evaluator import evaluate_candidates
 from tests.conftest import multistage
+from tests.searching import searched
 
 SECTION = {
     "dataset": {"synthetic": {"samples": 200, "features": 6, "informative": 4}},
@@ -33,8 +30,7 @@ SECTION = {
 def tuned(problem, by="aggregate"):
     """Return the number of the cell that tuning ends with."""
     roles = Roles(problem.metrics, [Objective("coverage", "max"), Objective("cost", "min")])
-    algorithm = Tuned(problem, roles, seed=0, by=by, batch=7)
-    search(problem, algorithm, SerialEvaluator(problem, 0), budget=Budget(generations=1000))
+    algorithm, _, _ = searched(Tuned, problem, roles, generations=1000, by=by, batch=7)
     [number] = algorithm.outcome().returned.tolist()
     return number
 
