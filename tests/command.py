@@ -17,6 +17,7 @@ from types import SimpleNamespace
 import numpy as np
 import yaml
 
+from framework.cli.main import main
 from framework.journal import Journal
 
 PROGRAM = Path(sys.executable).parent / "paretolab"
@@ -119,6 +120,21 @@ def call(*arguments, cwd, env=None, timeout=300, code=None, **more):
         process = _server().call(words, cwd, variables, timeout)
     assert code in (None, process.code), process.err
     return process
+
+
+def code_and_errors(capsys, *arguments):
+    """Run the command in this process; return its exit code and what it said of errors."""
+    code = main(list(map(str, arguments)))
+    errors = capsys.readouterr().err
+    assert "Traceback" not in errors
+    return code, errors
+
+
+def refused(capsys, sentence, *arguments):
+    """Run the command in this process, which refuses to with a sentence; return what it said."""
+    code, errors = code_and_errors(capsys, *arguments)
+    assert (code, sentence in errors) == (2, True), errors
+    return errors
 
 
 _READ_LATE = {"PARETOLAB_CACHE", "PARETOLAB_ALLOW", "PARETOLAB_DATA", "COLUMNS"}  # not at import

@@ -14,7 +14,7 @@ from framework.errors import InputError
 from framework.experiment.run_dir import RunDir
 from framework.front import Front, Promise
 from tests.cli.places import best_of
-from tests.command import small, write
+from tests.command import refused, small, write
 
 
 def nearest_to_ideal(frame):
@@ -133,8 +133,7 @@ def test_what_remains_wrong_is_said_beside_what_to_expect(
 )
 def test_choose_refuses(finished, monkeypatch, capsys, options, sentence):
     monkeypatch.chdir(finished.dir.parent)
-    assert main(["choose", "first", *options]) == 2
-    assert sentence in capsys.readouterr().err
+    refused(capsys, sentence, "choose", "first", *options)
 
 
 def test_choose_says_what_to_expect(finished, command):
@@ -239,8 +238,7 @@ def test_the_model_of_something_else_is_not_overwritten(finished, place, tmp_pat
 def test_a_damaged_model_is_not_overwritten(finished, tmp_path, capsys):
     (tmp_path / "model.json").write_text("{")
     choose = ["choose", str(finished.dir), "--best", "cost", "--export", str(tmp_path)]
-    assert main(choose) == 2
-    assert "found the model of something else" in capsys.readouterr().err
+    refused(capsys, "found the model of something else", *choose)
     assert (tmp_path / "model.json").read_text() == "{"
 
 

@@ -15,7 +15,7 @@ from framework.parallel import shipping
 from framework.parallel.config import ClusterConfig, Resources
 from framework.parallel.shipping import runtime_env, user_env
 from framework.security import CLUSTER_VARIABLE
-from tests.command import write
+from tests.command import refused, write
 from tests.parallel.test_cluster import PARALLEL
 
 
@@ -56,8 +56,7 @@ def test_mistakes_in_the_file(tmp_path: Path, section: dict, sentence: str) -> N
 )
 def test_check_says_what_cannot_travel(tmp_path, section, sentence, capsys):
     path = write(tmp_path / "toy.yaml", PARALLEL | {"cluster": section})
-    assert main(["check", str(path)]) == 2
-    assert sentence in capsys.readouterr().err
+    refused(capsys, sentence, "check", path)
 
 
 def test_paths_are_those_of_the_file_and_options_those_of_the_user(tmp_path, capsys, monkeypatch):

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 import yaml
 
-from framework.cli.main import main
 from framework.libraries.library import load_library
-from tests.command import call, start
+from tests.command import call, refused, start
 
 BUILD = {
     "library": {
@@ -93,8 +92,7 @@ def test_mistakes(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(place)
-    assert main(["library", *arguments]) == 2
-    assert message in capsys.readouterr().err
+    refused(capsys, message, "library", *arguments)
 
 
 @pytest.mark.slow

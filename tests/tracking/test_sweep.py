@@ -12,7 +12,7 @@ from framework.cli.main import main
 from framework.experiment.config import load_config
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem, make_roles
-from tests.command import small, write
+from tests.command import refused, small, write
 from tests.tracking import sweeps
 from tracking.mlflow_log.store import UploadState
 from tracking.mlflow_log.tracker import MlflowTracker
@@ -112,8 +112,7 @@ def test_the_command(done, tmp_path, capsys, plain):
     assert "4/4 · trial 3: hypervolume 0." in output.err
     assert "best 4 of 4" in output.out
     assert "0 (as configured)" in output.out.replace("* ", "")
-    assert main(["sweep", str(path), "--out", str(tmp_path / "out")]) == 2
-    assert "goes on with that one" in capsys.readouterr().err
+    refused(capsys, "goes on with that one", "sweep", path, "--out", tmp_path / "out")
     # more trials go on from the first four, as if there had been twelve from the start
     args = ["resume", str(tmp_path / "out"), "--set", "sweep.trials=12", "--quiet"]
     assert main(args) == 0
