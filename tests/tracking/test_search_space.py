@@ -10,17 +10,14 @@ from framework.cli.arguments import SHIPPED
 from framework.experiment.config import changed
 from framework.experiment.run_dir import RunDir
 from tests.tracking import sweeps
-from tracking.sweep import run as sweep_run
 from tracking.sweep.config import load_plan
 from tracking.sweep.sampling import draw_trial
 
+EVOLUTION = ["nsga2", "sms_emoa"]
 SPACE = {
-    "algorithm.population": {
-        "choices": [10, 20],
-        "when": {"algorithm.kind": ["nsga2", "sms_emoa"]},
-    },
+    "algorithm.population": {"choices": [10, 20], "when": {"algorithm.kind": EVOLUTION}},
     "algorithm.batch": {"low": 5, "high": 20, "when": {"algorithm.kind": "random"}},
-    "algorithm.kind": {"choices": ["random", "nsga2", "sms_emoa"]},
+    "algorithm.kind": {"choices": ["random", *EVOLUTION]},
     "problem.d": {"choices": [3, 4, 5]},
 }
 
@@ -29,10 +26,8 @@ def content(space=None, **changes):
     return sweeps.raw(search_space=SPACE if space is None else space, **changes)
 
 
-def test_a_sweep_over_searches(tmp_path, monkeypatch):
-    monkeypatch.setattr(sweep_run, "write_sweep_figures", lambda *_: None)  # slow
-    plan = sweeps.plan_of(tmp_path, content(trials=14))
-    summary, _ = sweeps.sweep(plan, tmp_path / "out")
+def test_a_sweep_over_searches(tmp_path, plain):
+    summary, _ = sweeps.swept(tmp_path, content(trials=14))
     assert (summary["trials_complete"], summary["trials_failed"]) == (14, 0)
     seen = set()
     for number, _, params, _ in sweeps.trials(tmp_path / "out"):
@@ -53,7 +48,7 @@ def test_a_sweep_over_searches(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_pictures_have_gaps(tmp_path):
-    sweeps.sweep(sweeps.plan_of(tmp_path, content(trials=12)), tmp_path / "out")
+    sweeps.swept(tmp_path, content(trials=12))
     assert '"none"' in (tmp_path / "out" / "sweep.html").read_text(encoding="utf-8")
 
 

@@ -38,14 +38,18 @@ def started(value):
     )
 
 
+ONE_OR_TWO = {"low": 1, "high": 2}
+GRID = {"sampler": "grid", "search_space": {"problem.d": {"choices": [3, 4]}}, "trials": 2}
+UNKNOWN = "sweep.search_space: unknown key; expected a dotted"
+BESIDE = "algorithm.batch.low: beside algorithm.kind nsga2: unknown key; expected one of "
+WHEN = "when: expected a key of the search space that has choices, found"
 MISTAKES = [
     # keys
     (
-        space(algorithm__bach={"low": 1, "high": 2}),
-        "sweep.search_space: unknown key; expected a dotted key of the configuration, found "
-        "'algorithm.bach'; did you mean 'algorithm.batch'?",
+        space(algorithm__bach=ONE_OR_TWO),
+        f"{UNKNOWN} key of the configuration, found 'algorithm.bach'; did you mean 'algorithm.batch'?",
     ),
-    (space(trials={"low": 1, "high": 2}), "sweep.search_space: unknown key; expected a dotted"),
+    (space(trials=ONE_OR_TWO), UNKNOWN),
     (space(), "search_space: expected at least 1 of them, found {}"),
     (sweeps.raw(trails=3), "sweep.trails: unknown key; expected one of search_space,"),
     (sweeps.raw(trails=3), "; found 'trails'; did you mean 'trials'?"),
@@ -75,7 +79,7 @@ MISTAKES = [
         space(problem__name={"choices": ["zdt1", "zdt9"]}),
         "zejd2, zejd3; found 'zdt9'; did you mean 'zdt2'?",
     ),
-    (space(problem__name={"low": 1, "high": 2}), "problem.name.low: expected a text, found 1.0"),
+    (space(problem__name=ONE_OR_TWO), "problem.name.low: expected a text, found 1.0"),
     (
         beside(problem__noise={"choices": [0]}),
         "problem.noise: expected at least 2 choices, found [0]",
@@ -85,15 +89,11 @@ MISTAKES = [
         "problem.noise: expected whole ends, found 0 and 0.5",
     ),
     # keys that count beside some values of others
-    (batch(), "algorithm.batch.low: beside algorithm.kind nsga2: unknown key; expected one of "),
-    (
-        batch(when={"algorithm.kind": "nsga2"}),
-        "algorithm.batch.low: beside algorithm.kind nsga2: unknown key; expected one of ",
-    ),
+    (batch(), BESIDE),
+    (batch(when={"algorithm.kind": "nsga2"}), BESIDE),
     (
         batch(when={"algorithm.kin": "random"}),
-        "algorithm.batch.when: expected a key of the search space that has choices, found "
-        "'algorithm.kin'; did you mean 'algorithm.kind'?",
+        f"algorithm.batch.{WHEN} 'algorithm.kin'; did you mean 'algorithm.kind'?",
     ),
     (
         batch(when={"algorithm.kind": "emsco"}),
@@ -102,8 +102,7 @@ MISTAKES = [
     ),
     (
         beside(problem__noise={"low": 0, "high": 1, "when": {"problem.d": 3, "problem.m": 2}}),
-        "problem.noise.when: expected a key of the search space that has choices, found "
-        "'problem.m'",
+        f"problem.noise.{WHEN} 'problem.m'",
     ),
     (
         space(
@@ -126,15 +125,7 @@ MISTAKES = [
         "sweep.sampler: expected 'tpe', 'random', 'nsga2', 'qmc', 'gp' or 'grid', found 'x'",
     ),
     (sweeps.raw(search_space=SPACE, sampler="grid", trials=2), "expected none in a grid"),
-    (
-        sweeps.raw(
-            search_space={"problem.d": {"choices": [3, 4]}},
-            sampler="grid",
-            trials=2,
-            start=[{"problem.d": 4}],
-        ),
-        "start: expected none in a grid",
-    ),
+    (sweeps.raw(**GRID, start=[{"problem.d": 4}]), "start: expected none in a grid"),
     # what a trial is worth
     (
         sweeps.raw(directions=[{"metric": "hypervolume", "sense": "maximal"}]),
@@ -194,13 +185,7 @@ MISTAKES = [
     ),
     (sweeps.raw(join=True), "expected a database that all processes reach, such as"),
     (
-        sweeps.raw(
-            storage="sqlite:///study.db",
-            join=True,
-            sampler="grid",
-            search_space={"problem.d": {"choices": [3, 4]}},
-            trials=2,
-        ),
+        sweeps.raw(storage="sqlite:///study.db", join=True, **GRID),
         "expected another one than grid",
     ),
     (
