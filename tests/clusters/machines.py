@@ -130,12 +130,14 @@ class Machines:
         self._processes.append(process)
         return process
 
-    def call(self, *arguments: Any, cwd: Path, env: dict[str, str] | None = None) -> Any:
-        """Run the command on this cluster."""
+    def call(
+        self, *arguments: Any, cwd: Path, env: dict[str, str] | None = None, code: int | None = None
+    ) -> Any:
+        """Run the command on this cluster; it has to end with ``code``, if that is given."""
         variables = {"RAY_AUTH_MODE": "disabled", **(env or {})}
         # a worker takes up to a minute to start where the machine is busy
         address = ("--address", self.address)
-        return call(*arguments, *address, cwd=cwd, env=variables, timeout=900)
+        return call(*arguments, *address, cwd=cwd, env=variables, timeout=900, code=code)
 
     def alive(self) -> bool:
         """Tell whether the head is."""

@@ -47,7 +47,8 @@ MISTAKES = [
     # keys
     (
         space(algorithm__bach=ONE_OR_TWO),
-        f"{UNKNOWN} key of the configuration, found 'algorithm.bach'; did you mean 'algorithm.batch'?",
+        f"{UNKNOWN} key of the configuration, found 'algorithm.bach'; did you mean "
+        "'algorithm.batch'?",
     ),
     (space(trials=ONE_OR_TWO), UNKNOWN),
     (space(), "search_space: expected at least 1 of them, found {}"),

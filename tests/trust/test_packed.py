@@ -29,7 +29,7 @@ from framework.security import (
     most_unpacked,
 )
 from tests.command import run_program
-from tests.libraries.test_importing import P_TEST, P_VAL, tabrepo, write_tabrepo
+from tests.libraries.test_importing import OF_THREE, tabrepo, write_tabrepo
 from tests.trust.fitted_models import fitted
 from tests.trust.forging import forged
 
@@ -280,7 +280,7 @@ def test_a_zip_is_unpacked_no_further_than_it_says(small):
 
 
 def test_labels_of_tabrepo_that_unpack_to_too_much(tmp_path, small):
-    write_tabrepo(tmp_path, P_VAL, P_TEST, [0, 1, 2, 0] * 2, [0, 0, 1, 1])
+    write_tabrepo(tmp_path, *OF_THREE)
     (path,) = tmp_path.rglob("label-val.csv.zip")
     path.write_bytes(zipped(b",label\n" + b"0,1\n" * 10**5))
     with pytest.raises(InputError, match=r"label-val.csv.zip: expected .* more than 100,000 bytes"):
