@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -216,6 +217,14 @@ def _kill(process):
 @cache
 def _server():
     return CommandServer()
+
+
+def until(condition, seconds=240.0, pause=0.1):
+    """Wait until a condition holds, which it has to in so many seconds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(pause)
 
 
 def free_port():

@@ -1,6 +1,5 @@
 """The command: build, show, import; what it says of mistakes; killed and started again."""
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 import yaml
 
 from framework.libraries.library import load_library
-from tests.command import call, refused, start
+from tests.command import call, refused, start, until
 
 BUILD = {
     "library": {
@@ -95,9 +94,7 @@ def test_a_killed_build_goes_on(place: Path) -> None:
     arguments = ["library", "build", "library.yaml", *slow, *place_of]
     process = start(*arguments, cwd=place)
     models = place / "killed" / "models"
-    deadline = time.monotonic() + 120
-    while not (models.is_dir() and any(models.iterdir())) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: models.is_dir() and any(models.iterdir()), 120, 0.01)
     process.kill()
     process.communicate()
     ready = {path.parent.name: path.stat().st_mtime_ns for path in models.glob("*/model.skops")}

@@ -25,7 +25,7 @@ from framework.errors import ClusterError
 from framework.parallel.cluster import cluster, guarded, session_folder
 from framework.parallel.nodes import call_in_thread
 from framework.parallel.ray_evaluator import RayEvaluator
-from tests.command import TOY, run_program
+from tests.command import TOY, run_program, until
 from tests.ray_toys import Sphere
 
 
@@ -146,9 +146,7 @@ def ray_start(home: Path) -> Iterator[str]:
         stderr=subprocess.DEVNULL,
     )
     try:
-        deadline = time.monotonic() + 60
-        while closed(port) and time.monotonic() < deadline:
-            time.sleep(0.2)
+        until(lambda: not closed(port), 60)
         yield f"127.0.0.1:{port}"
     finally:
         os.killpg(process.pid, signal.SIGTERM)

@@ -41,6 +41,7 @@ from framework.run.evaluator import Evaluator, SerialEvaluator
 from framework.settings import Budget
 from framework.testing import EVALUATOR_LAWS, check_elastic
 from framework.testing.evaluators import EvaluatorLaw
+from tests.command import until
 from tests.conftest import multistage, roles_of
 from tests.parallel.asking import (
     Make,
@@ -202,10 +203,8 @@ def test_close_ends_the_workers(make: Make) -> None:
     ray = make(Sphere())
     pids = wait_for_pids(ray, 2)
     ray.close()
-    deadline = time.monotonic() + 60  # Ray ends them one after another, slowly where cores are few
-    while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+    # Ray ends them one after another, slowly where cores are few
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), 60)
     assert ray.collect() == []
     ray.close()
 

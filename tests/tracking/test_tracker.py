@@ -8,20 +8,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.command import run_program
+from tests.command import run_program, until
 from tests.tracking import made_up
 from tracking.mlflow_log.store import PARENT, UploadState, sqlite_file
 from tracking.mlflow_log.sync import sync
 from tracking.mlflow_log.tracker import MlflowTracker
 
 NOBODY = "http://127.0.0.1:9"  # a port that nothing listens on
-
-
-def until(condition, seconds=240.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.1)
 
 
 def tracked(folder, uri, experiment):

@@ -25,7 +25,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framework.experiment.run_dir import RunDir
-from tests.command import write
+from tests.command import until, write
 from tests.conftest import first
 from tests.experiment import small
 from tests.libraries import builds
@@ -503,19 +503,16 @@ def test_a_variable_that_is_not_asked_for_is_heard(watched):
         assert logged(watched, uri, ["host", "options"]).code == 2
         assert server.heard == []
         assert logged(watched, uri, ["variable"]).code == 0
-        until = time.monotonic() + PATIENCE
-        while not any(secret in heard for heard in server.heard):
-            assert time.monotonic() < until, server.heard
-            time.sleep(0.1)
+        until(lambda: any(secret in heard for heard in server.heard), PATIENCE)
         server.shutdown()
 
 
 @pytest.mark.slow
 def test_what_processes_do_that_a_command_starts_is_seen(watched):
     said = logged(watched, "http://evil.example", ["host"])
-    until, effects = time.monotonic() + PATIENCE, said.effects
+    deadline, effects = time.monotonic() + PATIENCE, said.effects
     while not any("evil.example" in what for _, what in effects):
-        assert time.monotonic() < until, said
+        assert time.monotonic() < deadline, said
         effects = watched.call("list", "problems").effects
 
 

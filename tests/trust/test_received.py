@@ -19,7 +19,7 @@ from framework.models.store import load_model
 from framework.models.walk import Chosen, shares
 from tests.command import code_and_errors, refused
 from tests.trust.forgeries import forged, trying
-from tests.trust.forging import seal
+from tests.trust.forging import seal, with_keys
 from tracking.figures.run_data import read_run_data
 
 
@@ -42,8 +42,7 @@ def broken(content: bytes, rng: random.Random) -> bytes:
     ],
 )
 def test_parts_of_a_description_that_are_others(received, other, part, sentence):
-    about = json.loads((received / "about.json").read_text())
-    (received / "about.json").write_text(json.dumps({**about, **part}))
+    with_keys(received / "about.json", **part)
     with pytest.raises(InputError, match=rf"about\.json: {sentence}"):
         compare([received, other])
 
@@ -58,16 +57,13 @@ def test_parts_of_a_description_that_are_others(received, other, part, sentence)
     ],
 )
 def test_parts_of_a_summary_that_are_others(received, part, sentence, capsys):
-    path = received / "summary.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | part))
+    with_keys(received / "summary.json", **part)
     damaged = f"found it damaged (TypeError: {sentence}); delete it"
     refused(capsys, damaged, "choose", received, "--best", "cost")
 
 
 def test_sizes_of_the_data_that_are_no_numbers(received):
-    path = received / "about.json"
-    data = {"data": {"name": "x", "models": ["x"]}}
-    path.write_text(json.dumps(json.loads(path.read_text()) | data))
+    with_keys(received / "about.json", data={"name": "x", "models": ["x"]})
     with pytest.raises(InputError, match=r"about\.json: expected sizes of the data"):
         read_run_data(RunDir(received))
 

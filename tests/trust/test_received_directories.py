@@ -21,6 +21,7 @@ from framework.experiment.resamples import read_resamples
 from framework.experiment.run_dir import RunDir
 from framework.store import Framing, title_of
 from tests.command import refused
+from tests.trust.forging import with_keys
 
 
 def test_the_database_of_a_sweep_is_no_link(made, tmp_path, capsys):
@@ -105,10 +106,7 @@ def test_resamples_that_were_changed_are_refused_and_written_again(received, cap
 
 
 def test_a_summary_names_no_files_beyond_the_directory(received):
-    summary = received / "summary.json"
-    written = json.loads(summary.read_text())
-    written["files"] = {"../other": "", "model": ""}
-    summary.write_text(json.dumps(written))
+    with_keys(received / "summary.json", files={"../other": "", "model": ""})
     assert RunDir(received).changed == ["../other", "model"]
 
 
