@@ -325,10 +325,14 @@ def tabrepo(folder: Path, fold: int, **more: Any) -> tuple[Library, list[str]]:
 
 
 def write_tabrepo(
-    folder: Path, validation: Any, test: Any, y: Any, y_test: Any, dtype: str = "float32"
+    folder: Path, *tables: Any, dtype: str = "float32", dataset: str = "adult"
 ) -> list[str]:
-    """Add a data set and fold to a context in TabRepo's layout; the last model has no time."""
-    models, dataset = [f"Model_c{i}_BAG_L1" for i in range(len(validation))], "adult"
+    """Add a data set and fold to a context in TabRepo's layout; the last model has no time.
+
+    ``tables``: predictions on validation and test records, and their labels.
+    """
+    validation, test, y, y_test = tables
+    models = [f"Model_c{i}_BAG_L1" for i in range(len(validation))]
     place = folder / "model_predictions" / dataset / "1"
     place.mkdir(parents=True)
     of = {"dataset": dataset, "fold": 1}
@@ -374,7 +378,7 @@ def test_tabrepo_binary(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_tabrepo_multiclass_is_normalised(tmp_path: Path, dtype: str) -> None:
-    write_tabrepo(tmp_path, *OF_THREE, dtype)
+    write_tabrepo(tmp_path, *OF_THREE, dtype=dtype)
     library, _ = tabrepo(tmp_path, 1)
     assert library.classes == (0, 1, 2)
     assert np.allclose(library.validation, P_VAL[:2], atol=1e-3)
