@@ -137,8 +137,8 @@ def test_choose_refuses(finished, monkeypatch, capsys, options, sentence):
 
 
 def test_choose_says_what_to_expect(finished, command):
-    done = command("choose", "first", "--where", "coverage>=0.5", "--best", "accuracy", "--details")
-    assert done.code == 0, done.err
+    words = ["--where", "coverage>=0.5", "--best", "accuracy", "--details"]
+    done = command("choose", "first", *words, code=0)
     (chosen,) = re.findall(r"^chosen \(\*\): solution (\d+)$", done.out, re.MULTILINE)
     assert f"Solution {chosen} on new records" in done.out
     row = next(line for line in done.out.splitlines() if re.match(r".accuracy +.", line))
@@ -148,9 +148,8 @@ def test_choose_says_what_to_expect(finished, command):
     assert test == pytest.approx(front["test_accuracy"], abs=5e-5)
     assert expected < claimed
     assert least < low < high <= most  # of so many test records
-    assert re.search(
-        r"the rule picks this solution in \d+% of resamples, \d+ others take", done.out
-    )
+    picks = r"the rule picks this solution in \d+% of resamples, \d+ others take"
+    assert re.search(picks, done.out)
 
 
 def test_ends_that_are_written_alike_are_one_number():
@@ -181,19 +180,16 @@ def test_choose_shows_the_system_and_draws_it_again(finished, command):
     for id in (ids[0], ids[-1]):
         done = command("choose", "first", "--id", str(id), code=0)
         assert f"Solution {id}, on 60 validation records" in done.out
-        assert f"Solution {id}, as chosen" in (finished.dir / "report.html").read_text(
-            encoding="utf-8"
-        )
+        page = (finished.dir / "report.html").read_text(encoding="utf-8")
+        assert f"Solution {id}, as chosen" in page
         model = json.loads((finished.dir / "model" / "model.json").read_text())
         assert model["about"]["solution"] == id
         leaving = [sum(s["answers"].values()) for s in model["walk"]["stages"]]
         front = pd.read_csv(finished.dir / "front.csv").set_index("id")
         assert front["coverage"][id] == sum(leaving) / 60
         card = (finished.dir / "model" / "README.md").read_text()
-        assert (
-            f"Of 60 validation records, which the search has seen, {60 - sum(leaving)} leave"
-            in card
-        )
+        left = f"Of 60 validation records, which the search has seen, {60 - sum(leaving)} leave"
+        assert left in card
 
 
 @pytest.mark.slow

@@ -95,12 +95,8 @@ def test_variables_are_taken_from_this_process(monkeypatch: pytest.MonkeyPatch) 
 
 def test_resources_in_the_words_of_ray() -> None:
     given = Resources(num_cpus=2, num_gpus=0.25, memory=10**9, custom={"licence": 1})
-    assert given.options() == {
-        "num_cpus": 2,
-        "num_gpus": 0.25,
-        "memory": 10**9,
-        "resources": {"licence": 1},
-    }
+    options = {"num_cpus": 2, "num_gpus": 0.25, "memory": 10**9, "resources": {"licence": 1}}
+    assert given.options() == options
     assert given.shape() == {"CPU": 2, "GPU": 0.25, "memory": 1e9, "licence": 1}
 
 

@@ -115,10 +115,8 @@ def test_names_of_strangers_are_refused(service):
 
 
 def test_health_and_the_calls_in_openapi(service):
-    assert json.loads(ask(service, "/health?from=balancer")[1]) == {
-        "status": "ok",
-        "model": service.model.card().title,
-    }
+    health = {"status": "ok", "model": service.model.card().title}
+    assert json.loads(ask(service, "/health?from=balancer")[1]) == health
     page = json.loads(ask(service, "/openapi.json")[1])
     assert page["openapi"] == "3.1.0"
     calls = {f"{kind.upper()} {path}" for path, kinds in page["paths"].items() for kind in kinds}
@@ -316,9 +314,8 @@ def test_a_request_with_two_lengths_or_none_is_refused(service, framing, status)
 
 
 def test_chunks_that_break_off_after_an_answer_leave_no_traceback(service, capfd):
-    sent = (
-        b"Transfer-Encoding: chunked\r\n\r\n%x\r\n" % 9_000_000 + b" " * 9_000_000 + b"\r\nxyz\r\n"
-    )
+    size = 9_000_000
+    sent = b"Transfer-Encoding: chunked\r\n\r\n%x\r\n" % size + b" " * size + b"\r\nxyz\r\n"
     assert b" 413 " in raw(service, HEAD + sent)
     assert capfd.readouterr().err == ""
 

@@ -57,13 +57,15 @@ def swept(folder: Path, content: dict) -> tuple[dict, list[EndedTrial]]:
     return sweep(plan_of(folder, content), folder / "out")
 
 
-def study_of(out: Path) -> optuna.Study:
-    """Return the only study in the database of a sweep."""
-    url = f"sqlite:///{out / 'optuna.db'}"
+def study_of(database: Path) -> optuna.Study:
+    """Return the only study in a database."""
+    url = f"sqlite:///{database}"
     (name,) = optuna.get_all_study_names(url)
     return optuna.load_study(study_name=name, storage=url)
 
 
 def trials(out: Path) -> list[tuple]:
     """Return number, state, parameters and values of every trial in the study."""
-    return [(t.number, t.state.name, t.params, t.values) for t in study_of(out).trials]
+    return [
+        (t.number, t.state.name, t.params, t.values) for t in study_of(out / "optuna.db").trials
+    ]

@@ -41,7 +41,7 @@ def told(number, state, rungs):
 def test_a_trial_ends_where_the_study_says(tmp_path, prune):
     plan = sweeps.plan_of(tmp_path, pruned(prune))
     summary, shown = sweeps.sweep(plan, tmp_path / "out")
-    trials = sweeps.study_of(tmp_path / "out").trials
+    trials = sweeps.study_of(tmp_path / "out" / "optuna.db").trials
     assert summary["trials_complete"] + summary["trials_pruned"] == 16
     assert 0 < summary["trials_pruned"] < 12
     for trial in trials:
