@@ -80,29 +80,28 @@ def test_other_costs_of_errors_are_those_of_the_problem_with_these_costs(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--costs", "0=1,1=20"], {"costs": {0: 1, 1: 20}}),
-        (["--costs", "1=3", "--where", "cost<=18"], {"costs": {"1": 3}, "where": "cost<=18"}),
+        ("--costs 0=1,1=20", {"costs": {0: 1, 1: 20}}),
+        ("--costs 1=3 --where cost<=18", {"costs": {"1": 3}, "where": "cost<=18"}),
         (
-            ["--prior", "0=0.05,1=0.95", "--best", "accuracy"],
+            "--prior 0=0.05,1=0.95 --best accuracy",
             {"prior": {0: 0.05, 1: 0.95}, "best": "accuracy"},
         ),
         (
-            ["--prices", "f2=0,f5=40", "--within", "coverage=2%", "--best", "cost"],
+            "--prices f2=0,f5=40 --within coverage=2% --best cost",
             {"prices": {"f2": 0, "f5": 40}, "within": "coverage=2%", "best": "cost"},
         ),
-        (["--costs", "fp=1,fn=2", "--prior", "0.4"], {"costs": {"fp": 1, "fn": 2}, "prior": 0.4}),
+        ("--costs fp=1,fn=2 --prior 0.4", {"costs": {"fp": 1, "fn": 2}, "prior": 0.4}),
         (
-            ["--where", "coverage>=0.3", "--best", "cost", "--sure", "60"],
+            "--where coverage>=0.3 --best cost --sure 60",
             {"where": "coverage>=0.3", "best": "cost", "sure": 60},
         ),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_python_chooses_what_the_command_chooses(
     finished, place, monkeypatch, capsys, options, words
 ):
     monkeypatch.chdir(place)
-    said, result = told(capsys, *options), RunResult(finished.dir)
+    said, result = told(capsys, *options.split()), RunResult(finished.dir)
     promises = result.expected(**words)
     assert promises.keys() == said["metrics"].keys()
     for name, promise in promises.items():

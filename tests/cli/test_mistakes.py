@@ -1,6 +1,7 @@
 """Bad input: exit code 2, one clear sentence, nothing left behind."""
 
 import os
+import shlex
 import subprocess
 
 import pytest
@@ -98,21 +99,21 @@ def test_a_path_that_is_no_text_of_the_locale(place):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--set", "seed.sub=1"], "seed: expected a whole number, found {'sub': 1}"),
-        (["--address", "somewhere"], "Ray address: expected host:port or auto, found 'somewhere'"),
-        (["--out", "small.yaml/x"], "--out small.yaml/x: expected a directory that can be written"),
-        (["--workers", "0"], "workers: expected auto, serial, all or 1 or more, found '0'"),
-        (["--workers", "²"], "workers: expected auto, serial, all or 1 or more, found '²'"),
-        (["--set", "generations=5"], "did you mean 'budget.generations'?"),
-        (["--repeats", "0"], "repeats: expected a number of at least 1, found 0"),
-        (["--repeats", "1000000000"], "repeats: expected at most 10,000"),
-        (["--seed", "-1"], "seed: expected a number of at least 0, found -1"),
-        (["--sede"], "run: expected arguments that `paretolab run --help-all` lists, found '--s"),
+        ("--set seed.sub=1", "seed: expected a whole number, found {'sub': 1}"),
+        ("--address somewhere", "Ray address: expected host:port or auto, found 'somewhere'"),
+        ("--out small.yaml/x", "--out small.yaml/x: expected a directory that can be written"),
+        ("--workers 0", "workers: expected auto, serial, all or 1 or more, found '0'"),
+        ("--workers ²", "workers: expected auto, serial, all or 1 or more, found '²'"),
+        ("--set generations=5", "did you mean 'budget.generations'?"),
+        ("--repeats 0", "repeats: expected a number of at least 1, found 0"),
+        ("--repeats 1000000000", "repeats: expected at most 10,000"),
+        ("--seed -1", "seed: expected a number of at least 0, found -1"),
+        ("--sede", "run: expected arguments that `paretolab run --help-all` lists, found '--s"),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_options(refuse_here, arguments, sentence):
-    assert sentence in refuse_here("run", "small.yaml", "--out", "new", *arguments)
+    words = ["run", "small.yaml", "--out", "new", *shlex.split(arguments)]
+    assert sentence in refuse_here(*words)
 
 
 # --- problems and algorithms; mistakes of any configuration: tests/test_config.py ------------
@@ -228,25 +229,21 @@ def test_address_where_nothing_runs(place, repeats):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "the following arguments are required: COMMAND"),
-        (["rnu"], "expected a command, found 'rnu'; did you mean 'run'?; `paretolab --help`"),
-        (["--quiet", "xyz"], "expected a command, found 'xyz'; `paretolab --help` lists them"),
-        (["run"], "the following arguments are required: CONFIG"),
-        (["ui", "--uri", "foo://"], "--uri: expected an address that begins with postgresql"),
-        (["choose", ".", "--register", "a/b"], "expected a name without / and :, found 'a/b'"),
-        (["sync", ".", "--register", ""], "--register: expected a name without / and :, found ''"),
-        (
-            ["serve", "model", "--host", ""],
-            "serve: expected a text for each argument, found an emp",
-        ),
-        (["run", "small.yaml", "--seed", "x"], "argument --seed: invalid int value: 'x'"),
-        (["list", "things"], "invalid choice: 'things'"),
+        ("", "the following arguments are required: COMMAND"),
+        ("rnu", "expected a command, found 'rnu'; did you mean 'run'?; `paretolab --help`"),
+        ("--quiet xyz", "expected a command, found 'xyz'; `paretolab --help` lists them"),
+        ("run", "the following arguments are required: CONFIG"),
+        ("ui --uri foo://", "--uri: expected an address that begins with postgresql"),
+        ("choose . --register a/b", "expected a name without / and :, found 'a/b'"),
+        ("sync . --register ''", "--register: expected a name without / and :, found ''"),
+        ("serve model --host ''", "serve: expected a text for each argument, found an emp"),
+        ("run small.yaml --seed x", "argument --seed: invalid int value: 'x'"),
+        ("list things", "invalid choice: 'things'"),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_arguments(capsys, arguments, sentence):
     try:
-        code = main(arguments)
+        code = main(shlex.split(arguments))
     except SystemExit as ended:  # argparse's own way
         code = ended.code
     assert code == 2

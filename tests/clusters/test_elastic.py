@@ -19,14 +19,7 @@ from framework.parallel.ray_evaluator import RayEvaluator
 from framework.problem import Problem
 from framework.testing import check_elastic
 from tests.clusters.machines import Machines
-from tests.parallel.asking import (
-    assert_same,
-    collect_all,
-    expected,
-    genomes,
-    score,
-    wait_for_pids,
-)
+from tests.parallel.asking import assert_same, collect_all, expected, genomes, score, wait_for_pids
 from tests.ray_toys import Reader, Sphere
 
 pytestmark = pytest.mark.slow

@@ -38,6 +38,7 @@ def started(value):
     )
 
 
+NOISE = "problem.noise: expected"
 ONE_OR_TWO = {"low": 1, "high": 2}
 GRID = {"sampler": "grid", "search_space": {"problem.d": {"choices": [3, 4]}}, "trials": 2}
 UNKNOWN = "sweep.search_space: unknown key; expected a dotted"
@@ -56,15 +57,9 @@ MISTAKES = [
     (sweeps.raw(trails=3), "; found 'trails'; did you mean 'trials'?"),
     # their values
     (noise(low=0.2, high=0.1), "problem.noise: expected low below high, found 0.2 and 0.1"),
-    (
-        noise(low=0, high=0.1, log=True),
-        "problem.noise: expected low above 0 where log is true, found 0",
-    ),
+    (noise(low=0, high=0.1, log=True), f"{NOISE} low above 0 where log is true, found 0"),
     (noise(low=0), "problem.noise: expected low and high, or choices; found no value for high"),
-    (
-        noise(low=0, high=1, choices=[0, 1]),
-        "problem.noise: expected low and high, or choices alone; found both",
-    ),
+    (noise(low=0, high=1, choices=[0, 1]), f"{NOISE} low and high, or choices alone; found both"),
     (noise(choices=[0.1, 0.1]), "problem.noise: expected each choice once, found [0.1, 0.1]"),
     (
         noise(lo=0, high=1),
@@ -81,10 +76,7 @@ MISTAKES = [
         "zejd2, zejd3; found 'zdt9'; did you mean 'zdt2'?",
     ),
     (space(problem__name=ONE_OR_TWO), "problem.name.low: expected a text, found 1.0"),
-    (
-        beside(problem__noise={"choices": [0]}),
-        "problem.noise: expected at least 2 choices, found [0]",
-    ),
+    (beside(problem__noise={"choices": [0]}), f"{NOISE} at least 2 choices, found [0]"),
     (
         beside(problem__noise={"low": 0, "high": 0.5, "whole": True}),
         "problem.noise: expected whole ends, found 0 and 0.5",
@@ -162,7 +154,7 @@ MISTAKES = [
     ),
     (
         started({"problem.noise": 0.5}),
-        "sweep.start.0.problem.noise: expected a value of the search space, found 0.5",
+        f"sweep.start.0.{NOISE} a value of the search space, found 0.5",
     ),
     (
         sweeps.raw(
@@ -185,10 +177,7 @@ MISTAKES = [
         "sweep.storage: expected a database for Optuna alone, found the one of tracking.uri",
     ),
     (sweeps.raw(join=True), "expected a database that all processes reach, such as"),
-    (
-        sweeps.raw(storage="sqlite:///study.db", join=True, **GRID),
-        "expected another one than grid",
-    ),
+    (sweeps.raw(storage="sqlite:///study.db", join=True, **GRID), "expected another one than grid"),
     (
         sweeps.raw(storage="sqlite:///study.db", join=True) | {"workers": 4},
         "expected workers auto or serial",
