@@ -7,6 +7,7 @@ import pytest
 from optuna.trial import TrialState, create_trial
 
 from framework.cli.arguments import SHIPPED
+from framework.errors import InputError
 from framework.experiment.config import changed
 from framework.experiment.run_dir import RunDir
 from tests.tracking import sweeps
@@ -84,3 +85,25 @@ def test_whole_numbers_by_request(tmp_path):
     plan = sweeps.plan_of(tmp_path, content(space, sampler="random"))
     assert {draw_trial(plan, []).params["problem.noise"]} <= {0, 1, 2, 3}
     assert plan.whole == {"problem.noise"}
+
+
+# --- Gaussian processes, which need a package of their own --------------------------------------
+
+WIDE = {"problem.noise": {"low": 0, "high": 0.2}, "algorithm.batch": {"low": 2, "high": 60}}
+
+
+@pytest.mark.slow
+def test_gaussian_processes_draw_twice_the_same(tmp_path):
+    pytest.importorskip("torch")
+    content = sweeps.raw(search_space=WIDE, sampler="gp", trials=14)  # ten are drawn at random
+    plan = sweeps.plan_of(tmp_path, content)
+    for name in ("a", "b"):
+        sweeps.sweep(plan, tmp_path / name)
+    assert sweeps.trials(tmp_path / "a") == sweeps.trials(tmp_path / "b")
+    assert len(sweeps.trials(tmp_path / "a")) == 14
+
+
+def test_without_its_package_the_extra_of_a_sampler_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("tracking.sweep.config.find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"package torch .*'paretolab\[gp\]'"):
+        sweeps.plan_of(tmp_path, sweeps.raw(search_space=WIDE, sampler="gp"))
