@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,7 @@ from types import SimpleNamespace
 import numpy as np
 import yaml
 
+from framework.cli.main import main
 from framework.journal import Journal
 
 PROGRAM = Path(sys.executable).parent / "paretolab"
@@ -121,6 +123,21 @@ def call(*arguments, cwd, env=None, timeout=300, code=None, **more):
     return process
 
 
+def code_and_errors(capsys, *arguments):
+    """Run the command in this process; return its exit code and what it said of errors."""
+    code = main(list(map(str, arguments)))
+    errors = capsys.readouterr().err
+    assert "Traceback" not in errors
+    return code, errors
+
+
+def refused(capsys, sentence, *arguments):
+    """Run the command in this process, which refuses to with a sentence; return what it said."""
+    code, errors = code_and_errors(capsys, *arguments)
+    assert (code, sentence in errors) == (2, True), errors
+    return errors
+
+
 _READ_LATE = {"PARETOLAB_CACHE", "PARETOLAB_ALLOW", "PARETOLAB_DATA", "COLUMNS"}  # not at import
 _READ_LATE |= {"PYTEST_CURRENT_TEST", "XDG_CONFIG_HOME"}
 _SERVER = """
@@ -200,6 +217,14 @@ def _kill(process):
 @cache
 def _server():
     return CommandServer()
+
+
+def until(condition, seconds=240.0, pause=0.1):
+    """Wait until a condition holds, which it has to in so many seconds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(pause)
 
 
 def free_port():

@@ -77,6 +77,10 @@ def configurations() -> dict[str, list[dict[str, Any]]]:
     values = dict(zip(_FEATURES, (0.1, 0.7, 2.3), strict=False))
     together = {"blood": {"cost": 0.3, "features": ["a", "c"]}}
     errors = {label: 0.1 + k / 7 for k, label in enumerate(_CLASSES)}
+    decision = {"errors": errors, "no_answer": 0.4, "per_stage": True, "thresholds": [0.1, 0.3]}
+    magnitude = {"dataset": _records(positive="yes"), "gates": "magnitude", "measure": folds}
+    magnitude |= {"training": {"epochs": 3}}
+    groups = {"test": 0.2, "seed": 1, "stratify": False, "group": "patient", "copies": "together"}
     both = ["f1:no", "matthews"]
     mine = _records("label")
     return {
@@ -102,12 +106,7 @@ def configurations() -> dict[str, list[dict[str, Any]]]:
                 "split": by_day,
                 "costs": {"classes": [0, 1, 2, 3], "scale": "power", "factor": 2.5},
                 "measure": folds,
-                "decision": {
-                    "errors": errors,
-                    "no_answer": 0.4,
-                    "per_stage": True,
-                    "thresholds": [0.1, 0.3],
-                },
+                "decision": decision,
                 "rates": ["recall:c3"],
                 "max_stages": 2,
             },
@@ -150,41 +149,14 @@ def configurations() -> dict[str, list[dict[str, Any]]]:
                 "rates": both,
                 "subgroup": "site",
             },
-            {
-                "dataset": _records(positive="yes"),
-                "split": by_day,
-                "gates": "magnitude",
-                "training": {"epochs": 3},
-                "measure": folds,
-            },
-            {
-                "dataset": _records(positive="yes"),
-                "split": by_column,
-                "gates": "magnitude",
-                "training": {"epochs": 3},
-                "measure": folds,
-            },
-            {
-                "dataset": _records(positive="yes"),
-                "gates": "magnitude",
-                "training": {"epochs": 2},
-                "measure": folds | {"repeats": 2},
-            },
+            magnitude | {"split": by_day},
+            magnitude | {"split": by_column},
+            magnitude | {"training": {"epochs": 2}, "measure": folds | {"repeats": 2}},
         ],
         "ensemble": [
             {
                 "library": _library(
-                    "measured",
-                    split={
-                        "test": 0.2,
-                        "seed": 1,
-                        "stratify": False,
-                        "group": "patient",
-                        "copies": "together",
-                    },
-                    balanced=True,
-                    keep_models=False,
-                    seed=2,
+                    "measured", split=groups, balanced=True, keep_models=False, seed=2
                 ),
                 "measure": folds | {"repeats": 2},
                 "max_count": 7,

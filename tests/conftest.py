@@ -262,34 +262,21 @@ _HULL_METRICS = {"f1", "f2", "f3", "false_positive_rate", "false_negative_rate",
 # What searches that read the votes of a pool are tried on.
 _PRUNINGS = [pruning, partial(pruning, 6, threshold="majority", positive="no")]
 
+# What a random search is tried on, and what a grid: few candidates.
+_ANY = [*PROBLEMS["function"], StagesToy, partial(StagesToy, removal=True)]
+_ANY += [multistage, ensemble, pruning, cascades]
+_FEW = [partial(FunctionProblem, "lotz", 7), partial(StagesToy, removal=True)]
+_FEW += [baselines, partial(pruning, 4)]
+
 # A line for each registered algorithm: its registry name -> how to make a small one, and
 # instances of problems that it can search.
 ALGORITHMS: dict[str, tuple[Callable[..., Algorithm], list[Callable[[], Problem]]]] = {
-    "random": (
-        partial(RandomSearch, batch=20),
-        [
-            *PROBLEMS["function"],
-            StagesToy,
-            partial(StagesToy, removal=True),
-            multistage,
-            ensemble,
-            pruning,
-            cascades,
-        ],
-    ),
+    "random": (partial(RandomSearch, batch=20), _ANY),
     "cascade_exact": (
         partial(ExactCascades, max_models=3),
         [cascades, partial(cascades, n=15, abstain="early", answer="cumulative_mean")],
     ),
-    "grid": (
-        partial(GridSearch, batch=20),
-        [
-            partial(FunctionProblem, "lotz", 7),
-            partial(StagesToy, removal=True),
-            baselines,
-            partial(pruning, 4),
-        ],
-    ),
+    "grid": (partial(GridSearch, batch=20), _FEW),
     "tuned": (partial(Tuned, batch=4), [baselines]),
     "exact": (
         Exact,
@@ -334,9 +321,7 @@ ALGORITHMS: dict[str, tuple[Callable[..., Algorithm], list[Callable[[], Problem]
 # Algorithms that know some metrics alone, and those that draw nothing.
 METRICS: dict[str, Collection[str]] = {
     "exact": EXACT_METRICS,
-    "ch_emoa": _HULL_METRICS,
-    "fch_emoa": _HULL_METRICS,
-    "ndfch_emoa": _HULL_METRICS,
+    **dict.fromkeys(("ch_emoa", "fch_emoa", "ndfch_emoa"), _HULL_METRICS),
 }
 DETERMINISTIC = {
     *("backfitting", "cascade_exact", "tuned", "full_ensemble", "hill_climbing", "kappa_pruning"),

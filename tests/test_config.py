@@ -74,17 +74,8 @@ def test_workers(write, workers):
 
 
 def test_overrides_are_yaml(write):
-    config = load_config(
-        write(),
-        [
-            "algorithm.batch=7",
-            "objectives.1.sense=max",
-            "tracking.uri=sqlite:///x",
-            "budget={seconds: 2}",
-        ],
-        seed=4,
-        repeats=None,
-    )
+    plain = ["algorithm.batch=7", "objectives.1.sense=max", "tracking.uri=sqlite:///x"]
+    config = load_config(write(), [*plain, "budget={seconds: 2}"], seed=4, repeats=None)
     assert config.algorithm.batch == 7
     assert config.objectives[1].sense == "max"
     assert config.tracking.uri == "sqlite:///x"
@@ -227,13 +218,8 @@ def test_several_mistakes_are_all_named(write):
         del raw["objectives"]
 
     keys = [line.split(": ")[1] for line in complaint(write(change)).splitlines()]
-    assert sorted(keys) == [
-        "algorithm.bach",
-        "budget.generations",
-        "objectives",
-        "problem.d",
-        "seedd",
-    ]
+    wrong = ["algorithm.bach", "budget.generations", "objectives", "problem.d", "seedd"]
+    assert sorted(keys) == wrong
 
 
 @pytest.mark.parametrize(

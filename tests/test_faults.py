@@ -124,20 +124,18 @@ def test_interrupted_before_anything_is_made(place):
         assert not (place / "early").exists()
 
 
+def without_room(size):
+    """Return what lets no file of a process that is started grow beyond so many bytes."""
+    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("share", [0.4, 0.7])
 def test_full_disk(place, reference, share):
     """No file may grow beyond some bytes: the journal meets that in the midst of the run."""
     room = int(share * (place / "reference" / "journal.bin").stat().st_size)
-
-    def limit():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
-
-    name = f"full at {room}"
-    done = call(
-        "run", "long.yaml", "--no-plots", "--out", name, cwd=place, env=ENV, preexec_fn=limit
-    )
-    assert done.code == 2, done.err
+    name, how = f"full at {room}", {"preexec_fn": without_room(room), "code": 2}
+    done = call("run", "long.yaml", "--no-plots", "--out", name, cwd=place, env=ENV, **how)
     assert "Traceback" not in done.err
     assert done.err.splitlines()[-1].startswith("paretolab: ")
     assert re.search(f"make room and run `.*paretolab resume '{name}'`$", done.err.rstrip())
@@ -148,13 +146,9 @@ def test_full_disk(place, reference, share):
 @pytest.mark.slow
 def test_full_disk_while_the_report_is_written(place):
     """Too little room for the plots; the run is told already."""
-
-    def limit():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-
     write(place / "short.yaml", small())
-    done = call("run", "short.yaml", "--out", "no plots", cwd=place, env=ENV, preexec_fn=limit)
-    assert done.code == 2
+    how = {"preexec_fn": without_room(100_000), "code": 2}
+    done = call("run", "short.yaml", "--out", "no plots", cwd=place, env=ENV, **how)
     assert "Traceback" not in done.err
     assert re.search("make room and run `.*paretolab resume 'no plots'`$", done.err.rstrip())
     call("resume", "no plots", cwd=place, env=ENV, code=0)

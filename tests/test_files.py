@@ -106,15 +106,24 @@ def refuse():
     raise Busy
 
 
-def test_a_lock_is_held_until_its_holder_dies(tmp_path):
-    path = tmp_path / ".lock"
+def holder(path, seconds):
+    """Have another process hold a lock for some time; return its id once it does."""
+    held = path.with_name("held")
     child = os.fork()
     if not child:
         with locked(path):
-            (tmp_path / "held").touch()
-            time.sleep(60)
-    while not (tmp_path / "held").exists():
+            held.touch()
+            time.sleep(seconds)
+            path.with_name("done").touch()
+        os._exit(0)
+    while not held.exists():
         time.sleep(0.01)
+    return child
+
+
+def test_a_lock_is_held_until_its_holder_dies(tmp_path):
+    path = tmp_path / ".lock"
+    child = holder(path, 60)
     with pytest.raises(Busy), locked(path, refuse):
         pass
     os.kill(child, signal.SIGKILL)
@@ -125,15 +134,7 @@ def test_a_lock_is_held_until_its_holder_dies(tmp_path):
 
 def test_a_lock_is_waited_for(tmp_path):
     path, said = tmp_path / ".lock", []
-    child = os.fork()
-    if not child:
-        with locked(path):
-            (tmp_path / "held").touch()
-            time.sleep(0.3)
-            (tmp_path / "done").touch()
-        os._exit(0)
-    while not (tmp_path / "held").exists():
-        time.sleep(0.01)
+    child = holder(path, 0.3)
     with locked(path, lambda: said.append("busy")):
         assert (tmp_path / "done").exists()
     os.waitpid(child, 0)

@@ -24,27 +24,22 @@ def of_library(kind, **senses):
     }
 
 
+HULL = POINT | {
+    "name": "hull",
+    "problem": {"kind": "function", "name": "zejd1"},
+    "objectives": [{"metric": name, "sense": "min"} for name in ("f1", "f2", "f3")],
+    "algorithm": {"kind": "fch_emoa", "population": 20},
+    "budget": {"evaluations": 150},
+}
+GRID = little.raw(methods={"a": "random", "b": "nsga2"}, repeats=2)
+GRID |= {"budget": {"evaluations": 300}}
 SCENARIOS = {
     "multistage": ["run", small(budget__generations=8)],
     "ensembling": ["run", of_library("ensemble", roc_auc="max", inference_time="min")],
     "pruning": ["run", of_library("pruning", accuracy="max", members="min")],
-    "hull": [
-        "run",
-        POINT
-        | {
-            "name": "hull",
-            "problem": {"kind": "function", "name": "zejd1"},
-            "objectives": [{"metric": name, "sense": "min"} for name in ("f1", "f2", "f3")],
-            "algorithm": {"kind": "fch_emoa", "population": 20},
-            "budget": {"evaluations": 150},
-        },
-    ],
+    "hull": ["run", HULL],
     "sweep": ["sweep", sweeps.raw(trials=5)],
-    "experiment": [
-        "experiment",
-        little.raw(methods={"a": "random", "b": "nsga2"}, repeats=2)
-        | {"budget": {"evaluations": 300}},
-    ],
+    "experiment": ["experiment", GRID],
     "repeats": ["run", small(budget__generations=3, repeats=3)],
 }
 

@@ -35,26 +35,33 @@ def place(tmp_path_factory):
     X, y = make_classification(1000, 6, n_informative=6, n_redundant=0, random_state=2)
     table = pd.DataFrame(X, columns=[f"f{i}" for i in range(6)])
     table["state"] = np.where(y == 1, "well", "ill")
-    for name, part in (
-        ("search", slice(400)),
-        ("fresh", slice(400, 1000)),
-        ("rest", slice(1000, None)),
-    ):
+    parts = {"search": slice(400), "fresh": slice(400, 1000), "rest": slice(1000, None)}
+    for name, part in parts.items():
         table[part].to_csv(folder / f"{name}.csv", index=False)
-    config = small(
-        problem__dataset={"path": "search.csv", "target": "state"},
-        problem__split={"train": 0.5, "validation": 0.4, "test": 0.1},
-        problem__error_costs={"ill": 5},
-    )
-    write(folder / "small.yaml", config)
-    call("run", "small.yaml", "--out", "first", "--no-plots", cwd=folder, code=0)
+    run(folder, "first", "search.csv", problem__error_costs={"ill": 5})
     return folder
+
+
+def run(folder, name, path, **more):
+    """Run a search on a table of the folder; return the directory of the run."""
+    split = {"train": 0.5, "validation": 0.4, "test": 0.1} | more.pop("split", {})
+    config = small(problem__dataset={"path": path, "target": "state"}, problem__split=split, **more)
+    write(folder / f"{name}.yaml", config)
+    call("run", f"{name}.yaml", "--out", name, "--no-plots", cwd=folder, code=0)
+    return RunDir(folder / name)
 
 
 @pytest.fixture
 def there(place, monkeypatch):
     monkeypatch.chdir(place)
     return place
+
+
+@pytest.fixture
+def searched(there):
+    """Return the problem of the finished run, and its front."""
+    run_dir = RunDir("first")
+    return load_problem(run_dir), run_dir.front()
 
 
 def test_certify(place):
@@ -74,18 +81,16 @@ def test_certify(place):
     assert "guarantee" in (place / "model" / "README.md").read_text()
 
 
-def test_the_exported_models_are_what_is_certified(there):
-    run_dir = RunDir("first")
-    front, problem = run_dir.front(), load_problem(run_dir)
+def test_the_exported_models_are_what_is_certified(searched):
+    problem, front = searched
     fresh = pd.read_csv("fresh.csv")
     limits = ["cost<=20.5", "error_cost<=0.9", "false_negative_rate<=0.4", "stages<=3"]
     found = certify(problem, front, fresh, "state", limits, delta=0.2, best="coverage")
     assert found.certified
     for one in found.certified:
         assert front.rows.values["stages"][one.position] <= 3
-        table = problem.decode(front.X[one.position].astype(problem.space.dtype)).predict_table(
-            fresh
-        )
+        model = problem.decode(front.X[one.position].astype(problem.space.dtype))
+        table = model.predict_table(fresh)
         assert one.measured["cost"] == pytest.approx(table["cost"].mean())
         wrong = (table["label"] != fresh["state"]) & (table["label"] != "inconclusive")
         paid = wrong * np.where(fresh["state"] == "ill", 5.0, 1.0)
@@ -96,14 +101,7 @@ def test_the_exported_models_are_what_is_certified(there):
 
 def test_a_rate_is_claimed_of_the_records_that_it_is_over(there):
     """Here of those called ill; the number said to be needed is enough in 80% of draws."""
-    config = small(
-        problem__dataset={"path": "search.csv", "target": "state"},
-        problem__split={"train": 0.5, "validation": 0.4, "test": 0.1},
-        problem__rates=["precision:ill"],
-    )
-    path = write(there / "rates.yaml", config)
-    call("run", path, "--out", "rates", "--no-plots", cwd=there, code=0)
-    run_dir = RunDir("rates")
+    run_dir = run(there, "rates", "search.csv", problem__rates=["precision:ill"])
     front, problem = run_dir.front(), load_problem(run_dir)
     code = list(problem.labels()).index("ill")
     called = (problem.answers(front.X.astype(problem.space.dtype)).codes == code).mean(axis=1)
@@ -116,9 +114,8 @@ def test_a_rate_is_claimed_of_the_records_that_it_is_over(there):
     assert 0.74 <= (binom.sf(ill - 1, counts, 0.82) <= 0.1).mean() <= 0.9
 
 
-def test_each_class_of_a_worst_recall_counts_in_the_records_that_are_needed(there):
-    run_dir = RunDir("first")
-    front, problem = run_dir.front(), load_problem(run_dir)
+def test_each_class_of_a_worst_recall_counts_in_the_records_that_are_needed(searched):
+    problem, front = searched
     fresh = pd.read_csv("fresh.csv")[:60]
     found = certify(problem, front, fresh, "state", ["worst_recall>=0.8"], best="cost")
     assert not found.certified
@@ -260,9 +257,8 @@ def test_every_family_that_answers_records_is_certified(there, kind, monkeypatch
         certify(problem, front, pd.read_csv("search.csv"), "state", limits)
 
 
-def test_records_of_a_group_are_refused(there):
-    run_dir = RunDir("first")
-    asked = load_problem(run_dir), run_dir.front()
+def test_records_of_a_group_are_refused(searched):
+    asked = searched
     fresh = pd.read_csv("fresh.csv")
     limits = ["coverage>=0.5", "accuracy>=0.8"]
     alone = fresh.assign(patient=np.arange(len(fresh)))
@@ -285,12 +281,7 @@ def test_the_command_knows_the_groups_of_the_run(place):
     searched, fresh = pd.read_csv(place / "search.csv"), pd.read_csv(place / "fresh.csv")
     patients = searched.assign(patient=np.arange(len(searched)) // 2)
     patients.to_csv(place / "patients.csv", index=False)
-    config = small(
-        problem__dataset={"path": "patients.csv", "target": "state"},
-        problem__split={"train": 0.5, "validation": 0.4, "test": 0.1, "group": "patient"},
-    )
-    write(place / "patients.yaml", config)
-    call("run", "patients.yaml", "--out", "patients", "--no-plots", cwd=place, code=0)
+    run(place, "patients", "patients.csv", split={"group": "patient"})
     asked = ["certify", "patients", "again.csv", "--where", "coverage>=0.5"]
     for first, code in ((10_000, 0), (0, 2)):
         again = fresh.assign(patient=first + np.arange(len(fresh)))
@@ -299,15 +290,14 @@ def test_the_command_knows_the_groups_of_the_run(place):
     assert "found 200 of 600 that have one of the table of this run" in done.err
 
 
-def test_weighted_metrics_are_refused(there):
+def test_weighted_metrics_are_refused(searched):
     """The mean of fresh records would be proved, and the weighted one break the limit."""
-    run_dir = RunDir("first")
-    problem = load_problem(run_dir)
+    problem, front = searched
     records = problem.records()
     weights = np.full(len(records), 2)
     problem.answered = {"search": dataclasses.replace(records, weights=weights)}
     with pytest.raises(InputError, match="found one with weights"):
-        certify(problem, run_dir.front(), pd.read_csv("fresh.csv"), "state", ["coverage>=0.5"])
+        certify(problem, front, pd.read_csv("fresh.csv"), "state", ["coverage>=0.5"])
 
 
 def test_records_of_the_search_are_recognised_by_their_texts(tmp_path, monkeypatch, capsys):
@@ -318,10 +308,8 @@ def test_records_of_the_search_are_recognised_by_their_texts(tmp_path, monkeypat
     table["zone"] = np.random.default_rng(0).choice(["01", "002", "2A"], 300)
     table.to_csv("whole.csv", index=False)
     table[table["zone"] != "2A"].to_csv("part.csv", index=False)
-    config = small(
-        problem__dataset={"path": "whole.csv", "target": "y", "categorical": ["zone"]},
-        problem__costs={"values": [1, 1, 1, 1, 1]},
-    )
+    dataset = {"path": "whole.csv", "target": "y", "categorical": ["zone"]}
+    config = small(problem__dataset=dataset, problem__costs={"values": [1, 1, 1, 1, 1]})
     write(tmp_path / "small.yaml", config)
     call("run", "small.yaml", "--out", "first", "--no-plots", cwd=tmp_path, code=0)
     for name in ("whole", "part"):

@@ -138,19 +138,19 @@ def test_no_forest_is_fitted_for_costs_and_one_for_all_runs(tmp_path, capsys, ca
     config = small(problem__costs={"by_importance": 3}, budget__generations=0)
     assert "built first the importance of features" in told(tmp_path, capsys, config)
     assert not fitted
-    fronts = []
-    for name in ("a", "b"):
-        out = Path(tmp_path, name)
+
+    def front_of_run(name):
+        out = tmp_path / name
         options = ["--out", str(out), "--quiet", "--no-plots"]
         assert main(["run", str(tmp_path / "config.yaml"), *options]) == 0
-        fronts.append((out / "front.csv").read_bytes())
+        return (out / "front.csv").read_bytes()
+
+    front = front_of_run("a")
+    assert front_of_run("b") == front
     assert len(fitted) == 1
-    assert fronts[0] == fronts[1]
     assert "built first" not in told(tmp_path, capsys, config)
     monkeypatch.setenv("PARETOLAB_CACHE", "off")
-    options = ["--out", str(tmp_path / "c"), "--quiet", "--no-plots"]
-    assert main(["run", str(tmp_path / "config.yaml"), *options]) == 0
-    assert (tmp_path / "c" / "front.csv").read_bytes() == fronts[0]
+    assert front_of_run("c") == front
 
 
 @pytest.mark.parametrize(("removed", "fit"), [(True, False), (False, True)])
@@ -208,16 +208,15 @@ def test_check(command, place):
     before = sorted(path.name for path in place.iterdir())
     limit = "constraints=[{metric: cost, at_most: 20}]"
     done = command("check", "small.yaml", "--set", limit, env={"PARETOLAB_CACHE": "off"}, code=0)
-    assert re.search(r"^constraints +cost <= 20$", done.out, re.M)
-    assert re.search(r"^budget +generations=4, max_failed_share=0.5$", done.out, re.M)
-    assert re.search(r"^records +240 \(120 train, 60 validation, 60 test\)$", done.out, re.M)
-    assert re.search(r"^candidates .*at most 4 blocks, 2,163 in all$", done.out, re.M)
-    assert re.search(
-        r"^memory +data 0\.0 MB, .* 0\.1 MB per 1,000; at most 63 of them, 0 MB", done.out, re.M
-    )
-    assert re.search(
-        r"^objectives +coverage \(max\), accuracy \(max\), cost \(min\)$", done.out, re.M
-    )
+    for line in (
+        r"constraints +cost <= 20$",
+        r"budget +generations=4, max_failed_share=0.5$",
+        r"records +240 \(120 train, 60 validation, 60 test\)$",
+        r"candidates .*at most 4 blocks, 2,163 in all$",
+        r"memory +data 0\.0 MB, .* 0\.1 MB per 1,000; at most 63 of them, 0 MB",
+        r"objectives +coverage \(max\), accuracy \(max\), cost \(min\)$",
+    ):
+        assert re.search(f"^{line}", done.out, re.M), line
     assert done.out.splitlines()[-1] == "nothing is wrong with it"
     assert sorted(path.name for path in place.iterdir()) == before
 

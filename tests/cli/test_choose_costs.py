@@ -27,16 +27,10 @@ def test_other_prices_are_those_of_the_problem_with_these_prices(finished, comma
                    "--export", "models/repriced")  # fmt: skip
     assert done.code == 0, done.err
     (chosen,) = re.findall(r"^chosen \(\*\): solution (\d+)$", done.out, re.MULTILINE)
-    run_dir = RunDir.existing(finished.dir)
     values = [1, 2, 3, 4, 5, 6.5]
-    names = make_problem(run_dir.config(checked=True)).feature_names
+    names = make_problem(RunDir.existing(finished.dir).config(checked=True)).feature_names
     values[names.index("f2")], values[names.index("f5")] = 0, 40
-    twin = make_problem(
-        changed(run_dir.config(checked=True), {"problem.costs": {"values": values}}, Path("x"))
-    )
-    X, ids = designs_of(run_dir)
-    twin.outcomes(X)  # trains what is missing
-    found = pd.DataFrame(dict(twin.evaluate(X, None)), index=ids)
+    found = scored(finished, {"problem.costs": {"values": values}})
     assert int(chosen) == best_of(found, "accuracy")
     about = json.loads((place / "models/repriced/model.json").read_text())["about"]
     assert about["validation"]["cost"] == found.loc[int(chosen), "cost"]
@@ -51,6 +45,15 @@ def designs_of(run_dir):
     return X, np.concatenate([batch.ids for batch in batches])
 
 
+def scored(finished, costs):
+    """Return what a problem with other costs says of every design that was evaluated."""
+    run_dir = RunDir.existing(finished.dir)
+    twin = make_problem(changed(run_dir.config(checked=True), costs, Path("x")))
+    X, ids = designs_of(run_dir)
+    twin.outcomes(X)  # trains what is missing
+    return pd.DataFrame(dict(twin.evaluate(X, None)), index=ids)
+
+
 def told(capsys, *options):
     """Return what ``choose --json`` says."""
     assert main(["choose", "first", "--json", *options]) == 0
@@ -61,12 +64,7 @@ def test_other_costs_of_errors_are_those_of_the_problem_with_these_costs(
     finished, place, monkeypatch, capsys
 ):
     monkeypatch.chdir(place)
-    run_dir = RunDir.existing(finished.dir)
-    costs = {"problem.error_costs": {"0": 1, "1": 20}}
-    twin = make_problem(changed(run_dir.config(checked=True), costs, Path("x")))
-    X, ids = designs_of(run_dir)
-    twin.outcomes(X)
-    found = pd.DataFrame(dict(twin.evaluate(X, None)), index=ids)
+    found = scored(finished, {"problem.error_costs": {"0": 1, "1": 20}})
     best = told(capsys, "--costs", "0=1,1=20")
     assert best["metrics"]["error_cost"]["claimed"] == pytest.approx(
         found.loc[best["solution"], "error_cost"]
@@ -82,29 +80,28 @@ def test_other_costs_of_errors_are_those_of_the_problem_with_these_costs(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--costs", "0=1,1=20"], {"costs": {0: 1, 1: 20}}),
-        (["--costs", "1=3", "--where", "cost<=18"], {"costs": {"1": 3}, "where": "cost<=18"}),
+        ("--costs 0=1,1=20", {"costs": {0: 1, 1: 20}}),
+        ("--costs 1=3 --where cost<=18", {"costs": {"1": 3}, "where": "cost<=18"}),
         (
-            ["--prior", "0=0.05,1=0.95", "--best", "accuracy"],
+            "--prior 0=0.05,1=0.95 --best accuracy",
             {"prior": {0: 0.05, 1: 0.95}, "best": "accuracy"},
         ),
         (
-            ["--prices", "f2=0,f5=40", "--within", "coverage=2%", "--best", "cost"],
+            "--prices f2=0,f5=40 --within coverage=2% --best cost",
             {"prices": {"f2": 0, "f5": 40}, "within": "coverage=2%", "best": "cost"},
         ),
-        (["--costs", "fp=1,fn=2", "--prior", "0.4"], {"costs": {"fp": 1, "fn": 2}, "prior": 0.4}),
+        ("--costs fp=1,fn=2 --prior 0.4", {"costs": {"fp": 1, "fn": 2}, "prior": 0.4}),
         (
-            ["--where", "coverage>=0.3", "--best", "cost", "--sure", "60"],
+            "--where coverage>=0.3 --best cost --sure 60",
             {"where": "coverage>=0.3", "best": "cost", "sure": 60},
         ),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_python_chooses_what_the_command_chooses(
     finished, place, monkeypatch, capsys, options, words
 ):
     monkeypatch.chdir(place)
-    said, result = told(capsys, *options), RunResult(finished.dir)
+    said, result = told(capsys, *options.split()), RunResult(finished.dir)
     promises = result.expected(**words)
     assert promises.keys() == said["metrics"].keys()
     for name, promise in promises.items():

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 
 import numpy as np
 import pandas as pd
@@ -20,20 +21,19 @@ def exported(finished, command, place):
     id = int(front.sort_values("stages")["id"].iloc[-1])
     done = command("choose", "first", "--id", str(id), "--export", "model dir", code=0)
     assert f"chosen (*): solution {id}" in done.out
-    assert re.search(
-        r"^try it +\S*paretolab predict 'model dir' 'model dir/example.csv'$",
-        done.out,
-        re.MULTILINE,
-    )
+    advice = r"^try it +\S*paretolab predict 'model dir' 'model dir/example.csv'$"
+    assert re.search(advice, done.out, re.MULTILINE)
     return place / "model dir", id
+
+
+def records(n, seed=1):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(rng.normal(size=(n, 6)), columns=[f"f{i}" for i in range(1, 7)])
 
 
 def test_predict(exported, command, place):
     folder, _ = exported
-    rng = np.random.default_rng(0)
-    names = [f"f{i}" for i in range(1, 7)]
-    table = pd.DataFrame(rng.normal(size=(50, 6)), columns=names)
-    table.to_csv(place / "new.csv", index=False)
+    records(50, seed=0).to_csv(place / "new.csv", index=False)
     command("predict", "model dir", "new.csv", "--out", "answers.csv", code=0)
     answers = pd.read_csv(place / "answers.csv")
     assert answers.columns.tolist() == ["label", "confidence", "stage", "cost", "missing"]
@@ -44,18 +44,15 @@ def test_predict(exported, command, place):
     assert (answers["confidence"][~rejected] >= 0.8).all()
     assert (answers["confidence"][rejected] < 0.8).all()
     model = json.loads((folder / "model.json").read_text())
-    costs = np.cumsum(
-        [sum([1, 2, 3, 4, 5, 6.5][f] for f in stage) for stage in model["model"]["stages"]]
-    )
+    prices = [1, 2, 3, 4, 5, 6.5]
+    costs = np.cumsum([sum(prices[f] for f in stage) for stage in model["model"]["stages"]])
     assert answers["cost"].tolist() == costs[answers["stage"] - 1].tolist()
     assert (answers["stage"][rejected] == len(costs)).all()
 
 
 def test_a_bad_value_spoils_its_record_and_no_other(exported, command, place):
     """Nor does it where the record was answered before, as with columns of later stages."""
-    whole = pd.DataFrame(
-        np.random.default_rng(1).normal(size=(60, 6)), columns=[f"f{i}" for i in range(1, 7)]
-    )
+    whole = records(60)
     stages = json.loads((exported[0] / "model.json").read_text())["model"]["stages"]
     early, late = f"f{stages[0][0] + 1}", f"f{stages[-1][0] + 1}"
 
@@ -121,11 +118,9 @@ def test_the_exported_model_is_the_decoded_one(exported, finished):
     problem = make_problem(run_dir.config(checked=True))
     problem.sub_classifiers.store = None
     decoded = problem.decode(front.X[front.ids == id][0].astype(problem.space.dtype))
-    names = list(problem.feature_names)
-    table = pd.DataFrame(np.random.default_rng(1).normal(size=(80, 6)), columns=names)
-    pd.testing.assert_frame_equal(
-        load_model(folder).predict_table(table), decoded.predict_table(table)
-    )
+    table, loaded = records(80), load_model(folder)
+    assert list(table) == list(problem.feature_names)
+    pd.testing.assert_frame_equal(loaded.predict_table(table), decoded.predict_table(table))
     assert json.loads((folder / "model.json").read_text())["about"]["solution"] == id
 
 
@@ -143,16 +138,15 @@ def test_predict_ends_quietly_where_nobody_reads_on(exported, place):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["nowhere", "small.yaml"], "nowhere/model.json: expected a model's description"),
-        (["model dir", "nowhere.csv"], "nowhere.csv: expected a CSV or Parquet file, found no su"),
+        ("nowhere small.yaml", "nowhere/model.json: expected a model's description"),
+        ("'model dir' nowhere.csv", "nowhere.csv: expected a CSV or Parquet file, found no su"),
         (
-            ["model dir", "model dir/example.csv", "--out", "no/such/folder.csv"],
+            "'model dir' 'model dir/example.csv' --out no/such/folder.csv",
             "--out no/such/folder.csv: cannot be written",
         ),
-        (["model dir", "lacks.csv"], "columns 'f3', 'f5' and 'f6', found none of those"),
+        ("'model dir' lacks.csv", "columns 'f3', 'f5' and 'f6', found none of those"),
     ],
 )
 def test_predict_refuses(exported, command, place, arguments, sentence):
     (place / "lacks.csv").write_text("f1,f2\n1,2\n")
-    done = command("predict", *arguments, code=2)
-    assert sentence in done.err
+    assert sentence in command("predict", *shlex.split(arguments), code=2).err

@@ -89,8 +89,7 @@ def test_another_seed_is_another_run(finished, command, place):
 
 
 def test_ray_workers_find_the_same_front(finished, command, place):
-    done = run_small(command, "ray", "workers=2", env={"PARETOLAB_CACHE": "off"})
-    assert done.code == 0, done.err
+    done = run_small(command, "ray", "workers=2", env={"PARETOLAB_CACHE": "off"}, code=0)
     assert "evaluated by Ray" in done.err
     assert front_of(place / "ray") == front_of(finished.dir)
     names = {path.name for path in (place / "ray").iterdir()}
@@ -105,13 +104,8 @@ def test_without_out_runs_are_numbered(command, place):
 
 
 def test_a_front_without_a_feasible_row_is_empty(command, place):
-    done = run_small(
-        command,
-        "infeasible",
-        "budget.generations=1",
-        "constraints=[{metric: cost, at_most: 0.001}]",
-    )
-    assert done.code == 3
+    settings = "budget.generations=1", "constraints=[{metric: cost, at_most: 0.001}]"
+    done = run_small(command, "infeasible", *settings, code=3)
     reason = r"the front is empty: no candidate has cost <= 0\.001; the best is [\d.]+ \(candidate "
     assert re.search(reason + r"\d+\), by [\d.]+ too high", done.out)
     assert json.loads((place / "infeasible" / "summary.json").read_text())["front_size"] == 0
@@ -122,13 +116,8 @@ def test_a_front_without_a_feasible_row_is_empty(command, place):
 
 
 def test_a_run_all_of_whose_rows_failed_is_code_3_and_says_why(command, place):
-    done = run_small(
-        command,
-        "all failed",
-        "budget.generations=0",
-        "problem.classifier={kind: k_neighbors, n_neighbors: 1000}",
-    )
-    assert done.code == 3
+    classifier = "problem.classifier={kind: k_neighbors, n_neighbors: 1000}"
+    done = run_small(command, "all failed", "budget.generations=0", classifier, code=3)
     assert re.search(r"the front is empty: all 30 evaluations failed, \d+ of them by: ", done.out)
     assert "n_neighbors" in done.out
     summary = json.loads((place / "all failed" / "summary.json").read_text())

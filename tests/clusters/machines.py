@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tests.command import call, environment
+from tests.command import call, environment, until
 from tests.parallel.test_cluster import closed, free_port
 
 _OURS = ("paretolab", "framework", "algorithms", "tracking", "__editable__")
@@ -79,10 +79,7 @@ class Machines:
             options += [f"--dashboard-port={self.dashboard}"]
             options += [f"--dashboard-agent-listen-port={free_port(self.port + 1)}"]
         self._start([*options, *self.options], env=self._env)
-        deadline = time.monotonic() + 90
-        while closed(self.port):
-            assert time.monotonic() < deadline, "the head did not start"
-            time.sleep(0.2)
+        until(lambda: not closed(self.port), 90)
         return self
 
     def join(
@@ -99,10 +96,8 @@ class Machines:
         arguments = [f"--address={address or self.address}", f"--num-cpus={cpus}"]
         before = self._raylets()
         process = self._start([*arguments, *options], python=python, env=env, prefix=prefix)
-        deadline = time.monotonic() + 90
-        while self._raylets() == before:  # two that start at once take the same names of sockets
-            assert time.monotonic() < deadline, "a node did not start"
-            time.sleep(0.1)
+        # two that start at once take the same names of sockets
+        until(lambda: self._raylets() > before, 90)
         return process
 
     def _raylets(self) -> int:
@@ -130,12 +125,14 @@ class Machines:
         self._processes.append(process)
         return process
 
-    def call(self, *arguments: Any, cwd: Path, env: dict[str, str] | None = None) -> Any:
-        """Run the command on this cluster."""
+    def call(
+        self, *arguments: Any, cwd: Path, env: dict[str, str] | None = None, code: int | None = None
+    ) -> Any:
+        """Run the command on this cluster; it has to end with ``code``, if that is given."""
         variables = {"RAY_AUTH_MODE": "disabled", **(env or {})}
         # a worker takes up to a minute to start where the machine is busy
         address = ("--address", self.address)
-        return call(*arguments, *address, cwd=cwd, env=variables, timeout=900)
+        return call(*arguments, *address, cwd=cwd, env=variables, timeout=900, code=code)
 
     def alive(self) -> bool:
         """Tell whether the head is."""

@@ -10,10 +10,9 @@ import yaml
 from ray.autoscaler._private.fake_multi_node.node_provider import FAKE_HEAD_NODE_ID
 
 from framework.batch import Evaluated
-from framework.run.evaluator import SerialEvaluator
 from tests.clusters.machines import Machines
 from tests.clusters.test_elastic import collect_until, evaluator_on, rest
-from tests.parallel.asking import assert_same, genomes, score
+from tests.parallel.asking import assert_same, expected, genomes
 from tests.ray_toys import Sphere
 
 _EMPTY = ("setup_commands", "head_setup_commands", "worker_setup_commands", "rsync_filter")
@@ -72,4 +71,4 @@ def test_an_autoscaler_sees_what_is_asked_for(room, bare, shipped):
         print(f"two nodes came after {collect_until(evaluator, pieces, 2):.1f} s")
         batch = rest(evaluator, pieces, 60)
         assert len({slot.node for slot in evaluator.pool.ready}) == 2
-    assert_same(batch, score(SerialEvaluator(Sphere(), 7), X))
+    assert_same(batch, expected(Sphere(), X))

@@ -54,8 +54,8 @@ def test_a_sweep_on_bare_nodes(machines: Machines, tmp_path: Path) -> None:
     """Trials are made of names, so their entry points must be there, too."""
     machines.join(2)
     write(tmp_path / "swept.yaml", SWEPT)
-    done = machines.call("sweep", "swept.yaml", "--out", "far", "--workers", 2, cwd=tmp_path)
-    assert done.code == 0, done.err
+    words = ("sweep", "swept.yaml", "--out", "far", "--workers", 2)
+    done = machines.call(*words, cwd=tmp_path, code=0)
     assert "trials run on Ray at" in done.err
     summary = json.loads((tmp_path / "far" / "summary.json").read_text())
     assert (summary["status"], summary["trials_complete"]) == ("done", 3)
@@ -80,11 +80,10 @@ def test_all_else_on_bare_nodes(machines, tmp_path, config, command):
     head, options = [c for c in command if c.isalpha()], [c for c in command if c[0] == "-"]
     values = command[len(head) :]
     assert len(options) * 2 == len(values)
-    done = machines.call(*head, file, *values, "--out", "far", "--workers", 2, cwd=tmp_path)
-    assert done.code == 0, done.err
+    words = (*head, file, *values)
+    done = machines.call(*words, "--out", "far", "--workers", 2, cwd=tmp_path, code=0)
     assert "Ray at" in done.err
-    near = call(*head, file, *values, "--out", "near", "--workers", "serial", cwd=tmp_path)
-    assert near.code == 0, near.err
+    call(*words, "--out", "near", "--workers", "serial", cwd=tmp_path, code=0)
     assert fronts(tmp_path / "far") == fronts(tmp_path / "near")
 
 
@@ -97,10 +96,8 @@ def test_an_installed_plugin_travels(machines: Machines, tmp_path: Path) -> None
     write(tmp_path / "votes.yaml", VOTES | {"repeats": 2, "tracking": None})
     env = {"PYTHONPATH": str(site)}
     command = ("run", "votes.yaml", "--workers")
-    done = machines.call(*command, 2, "--out", "far", cwd=tmp_path, env=env)
-    assert done.code == 0, done.err
-    near = call(*command, "serial", "--out", "near", cwd=tmp_path, env=env)
-    assert near.code == 0, near.err
+    machines.call(*command, 2, "--out", "far", cwd=tmp_path, env=env, code=0)
+    call(*command, "serial", "--out", "near", cwd=tmp_path, env=env, code=0)
     assert fronts(tmp_path / "far") == fronts(tmp_path / "near")
 
 

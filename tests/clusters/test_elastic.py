@@ -17,10 +17,9 @@ from framework.parallel.cluster import cluster
 from framework.parallel.config import ClusterConfig, Resources
 from framework.parallel.ray_evaluator import RayEvaluator
 from framework.problem import Problem
-from framework.run.evaluator import SerialEvaluator
 from framework.testing import check_elastic
 from tests.clusters.machines import Machines
-from tests.parallel.asking import assert_same, genomes, score, wait_for_pids
+from tests.parallel.asking import assert_same, collect_all, expected, genomes, score, wait_for_pids
 from tests.ray_toys import Reader, Sphere
 
 pytestmark = pytest.mark.slow
@@ -51,11 +50,7 @@ def collect_until(evaluator: RayEvaluator, pieces: list[Evaluated], ready: int) 
 
 def rest(evaluator: RayEvaluator, pieces: list[Evaluated], n: int) -> Evaluated:
     """Collect what is left of ``n`` rows; return all of them, each once."""
-    deadline = time.monotonic() + 240
-    while sum(map(len, pieces)) < n:
-        assert time.monotonic() < deadline, f"{sum(map(len, pieces))} of {n} rows came in time"
-        pieces += evaluator.collect(1.0)
-    batch = Evaluated.concat(pieces)
+    batch = collect_all(evaluator, n, pieces)
     assert batch.ids.tolist() == list(range(n))
     return batch
 
@@ -78,7 +73,7 @@ def test_nodes_come_and_go(machines: Machines, shipped: ClusterConfig, workers: 
         machines.join(1)
         batch = rest(evaluator, pieces, n)
         assert evaluator.incidents()["nodes_lost"] == 2
-    assert_same(batch, score(SerialEvaluator(Sphere(), 7), X))
+    assert_same(batch, expected(Sphere(), X))
 
 
 def test_the_law_of_elastic_workers(machines: Machines, shipped: ClusterConfig) -> None:
@@ -105,7 +100,7 @@ def test_each_worker_takes_what_it_is_given(machines: Machines, shipped: Cluster
     config = shipped.model_copy(update={"resources": resources})
     with evaluator_on(machines, Sphere(), 4, config) as evaluator:
         X = genomes(20)
-        assert_same(score(evaluator, X), score(SerialEvaluator(Sphere(), 7), X))
+        assert_same(score(evaluator, X), expected(Sphere(), X))
         assert len(evaluator.pool.ready) == 1
         assert evaluator.pool.size == 4
 
@@ -120,7 +115,7 @@ def test_a_worker_that_stands_still_holds_nobody_up(machines, shipped):
         os.kill(wait_for_pids(evaluator, 1)[0], signal.SIGSTOP)
         batch = rest(evaluator, pieces, 60)
         assert evaluator.incidents()["copies"] >= 1
-    assert_same(batch, score(SerialEvaluator(Sphere(), 7), X))
+    assert_same(batch, expected(Sphere(), X))
 
 
 def test_a_row_that_takes_too_long_fails_alone(machines: Machines, shipped: ClusterConfig) -> None:
@@ -148,7 +143,7 @@ def test_a_lost_raylet_alone(machines: Machines, shipped: ClusterConfig) -> None
                 process.kill()
         machines.join(1)
         batch = rest(evaluator, pieces, 200)
-    assert_same(batch, score(SerialEvaluator(Sphere(), 7), X))
+    assert_same(batch, expected(Sphere(), X))
 
 
 def test_a_folder_of_the_driver_travels(machines, shipped, tmp_path):
@@ -157,5 +152,5 @@ def test_a_folder_of_the_driver_travels(machines, shipped, tmp_path):
     machines.join(1)
     with evaluator_on(machines, Reader("numbers.txt", "OFFSET"), 1, config) as evaluator:
         found = score(evaluator, genomes(3))
-    expected = score(SerialEvaluator(Sphere(), 7), genomes(3))
-    np.testing.assert_allclose(found.values["near"], expected.values["near"] + 7)
+    plain = expected(Sphere(), genomes(3))
+    np.testing.assert_allclose(found.values["near"], plain.values["near"] + 7)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +16,11 @@ from framework.parallel.cluster import cluster
 from framework.parallel.config import ClusterConfig
 from framework.parallel.ray_evaluator import RayEvaluator
 from framework.parallel.worker import Worker
-from framework.run.evaluator import SerialEvaluator
 from tests.clusters.machines import Machines, bare_python, lacks
 from tests.clusters.test_bare_nodes import COMPARED, SWEPT, fronts
 from tests.clusters.test_elastic import evaluator_on, rest
-from tests.command import call, write
-from tests.parallel.asking import assert_same, genomes
+from tests.command import call, until, write
+from tests.parallel.asking import assert_same, expected, genomes
 from tests.ray_toys import Needy, Orphan, Sphere
 
 pytestmark = pytest.mark.slow
@@ -67,7 +65,7 @@ def assert_done_by_a_later_node(
         evaluator.submit(np.arange(n), X)
         batch = rest(evaluator, [], n)
         assert evaluator.incidents()["environment_failures"] >= 1
-    assert_same(batch, score(X))
+    assert_same(batch, expected(Sphere(), X))
 
 
 def test_a_node_that_lacks_a_library(machines, shipped, lame):
@@ -124,7 +122,7 @@ def test_a_worker_waits_for_room_on_a_node_that_has_not_failed(machines, shipped
             assert evaluator.collect(0.5) == []
         assert evaluator.collect(5.0) == []
         ray.kill(tenant)
-        assert_same(rest(evaluator, [], 5), score(genomes(5)))
+        assert_same(rest(evaluator, [], 5), expected(Sphere(), genomes(5)))
         assert evaluator.incidents() == {"environment_failures": 1}
         evaluator.close()
 
@@ -145,8 +143,8 @@ def test_whole_runs_at_a_full_disk(machines, tmp_path, room, full, command, conf
     )
     smaller = hidden_by(tmp_path, "16k")  # not even one journal fits
     node = machines.join(2, prefix=smaller, env={"PYTHONPATH": str(stubborn)})
-    done = machines.call(command, "config.yaml", "--out", "far", "--workers", 2, cwd=tmp_path)
-    assert done.code == 3, done.err
+    words = (command, "config.yaml", "--out", "far", "--workers", 2)
+    done = machines.call(*words, cwd=tmp_path, code=3)
     assert "could not be run" in done.err
     assert "resume" in done.err
     assert "Traceback" not in done.err
@@ -155,23 +153,12 @@ def test_whole_runs_at_a_full_disk(machines, tmp_path, room, full, command, conf
     assert summary["incidents"]["environment_failures"] >= 3
     machines.lose(node)
     machines.join(2)
-    done = machines.call("resume", "far", "--workers", 2, cwd=tmp_path)
-    assert done.code == 0, done.err
-    near = call(command, "config.yaml", "--out", "near", "--workers", "serial", cwd=tmp_path)
-    assert near.code == 0, near.err
+    machines.call("resume", "far", "--workers", 2, cwd=tmp_path, code=0)
+    call(command, "config.yaml", "--out", "near", "--workers", "serial", cwd=tmp_path, code=0)
     assert fronts(tmp_path / "far") == fronts(tmp_path / "near")
 
 
 def wait_for_nodes(n: int) -> None:
     """Wait until so many nodes are there, the head included."""
-    deadline = time.monotonic() + 120
-    while sum(node["Alive"] for node in ray.nodes()) != n:  # those lost before are noticed late
-        assert time.monotonic() < deadline, "a node did not start, or end"
-        time.sleep(0.2)
-
-
-def score(X):
-    evaluator = SerialEvaluator(Sphere(), 7)
-    evaluator.submit(np.arange(len(X)), X)
-    (batch,) = evaluator.collect()
-    return batch
+    # those lost before are noticed late
+    until(lambda: sum(node["Alive"] for node in ray.nodes()) == n, 120)

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from framework.batch import Evaluated
-from framework.run.evaluator import SerialEvaluator
 from tests.clusters.test_elastic import SECONDS, collect_until, evaluator_on, rest
-from tests.parallel.asking import assert_same, genomes, score
+from tests.parallel.asking import assert_same, expected, genomes
 from tests.ray_toys import Sphere
 
 pytestmark = pytest.mark.slow
@@ -70,4 +69,4 @@ def test_a_node_that_is_cut_off(machines, shipped, network, caplog):
     named = [record for record in caplog.records if f"({there}) has not answered" in record.message]
     assert len(named) == 1
     assert named[0].created - cut < 30.0  # ten on a machine that has nothing else to do
-    assert_same(batch, score(SerialEvaluator(Sphere(), 7), X))
+    assert_same(batch, expected(Sphere(), X))

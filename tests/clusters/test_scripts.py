@@ -98,19 +98,10 @@ def test_a_ray_job(room: Path, tmp_path: Path) -> None:
         machines.join(2)
         while closed(port):
             assert machines.alive()
-        deadline = time.monotonic() + 120
+        deadline, command = time.monotonic() + 120, ["bash", SCRIPTS / "job.sh"]
+        command += [f"http://127.0.0.1:{port}", tmp_path / "toy.yaml", tmp_path / "far"]
         while True:
-            done = run_program(
-                [
-                    "bash",
-                    SCRIPTS / "job.sh",
-                    f"http://127.0.0.1:{port}",
-                    tmp_path / "toy.yaml",
-                    tmp_path / "far",
-                ],
-                env=environment(PATH=path),
-                timeout=400,
-            )
+            done = run_program(command, env=environment(PATH=path), timeout=400)
             if "No available agent" not in done.stderr or time.monotonic() > deadline:
                 break
             time.sleep(2)  # the head's agent takes some seconds more than its dashboard

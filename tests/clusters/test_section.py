@@ -15,7 +15,7 @@ from framework.parallel import shipping
 from framework.parallel.config import ClusterConfig, Resources
 from framework.parallel.shipping import runtime_env, user_env
 from framework.security import CLUSTER_VARIABLE
-from tests.command import write
+from tests.command import refused, write
 from tests.parallel.test_cluster import PARALLEL
 
 
@@ -56,8 +56,7 @@ def test_mistakes_in_the_file(tmp_path: Path, section: dict, sentence: str) -> N
 )
 def test_check_says_what_cannot_travel(tmp_path, section, sentence, capsys):
     path = write(tmp_path / "toy.yaml", PARALLEL | {"cluster": section})
-    assert main(["check", str(path)]) == 2
-    assert sentence in capsys.readouterr().err
+    refused(capsys, sentence, "check", path)
 
 
 def test_paths_are_those_of_the_file_and_options_those_of_the_user(tmp_path, capsys, monkeypatch):
@@ -96,12 +95,8 @@ def test_variables_are_taken_from_this_process(monkeypatch: pytest.MonkeyPatch) 
 
 def test_resources_in_the_words_of_ray() -> None:
     given = Resources(num_cpus=2, num_gpus=0.25, memory=10**9, custom={"licence": 1})
-    assert given.options() == {
-        "num_cpus": 2,
-        "num_gpus": 0.25,
-        "memory": 10**9,
-        "resources": {"licence": 1},
-    }
+    options = {"num_cpus": 2, "num_gpus": 0.25, "memory": 10**9, "resources": {"licence": 1}}
+    assert given.options() == options
     assert given.shape() == {"CPU": 2, "GPU": 0.25, "memory": 1e9, "licence": 1}
 
 

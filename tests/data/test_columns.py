@@ -317,11 +317,8 @@ def test_a_folder_of_parquet_files_is_a_table(tmp_path):
     folder.mkdir()
     for i, part in enumerate(np.split(np.arange(N), 3)):
         messy().iloc[part].to_parquet(folder / f"{i}.parquet", index=False)
-    table = load_table(
-        check(
-            DatasetConfig, {"path": str(folder), "columns": ["age", "sex"]}, "d", {"base": folder}
-        )
-    )
+    section = {"path": str(folder), "columns": ["age", "sex"]}
+    table = load_table(check(DatasetConfig, section, "d", {"base": folder}))
     assert table.features.shape == (N, 2)
     assert table.name == "parts"
     with pytest.raises(InputError, match="expected a column 'agee', found none of that name; did"):

@@ -31,6 +31,11 @@ def write(folder, text, name="data.csv"):
     return path
 
 
+def loaded(folder, text, **more):
+    """Return the data set of a CSV file of this text."""
+    return load({"path": str(write(folder, text)), **more})
+
+
 def mistake(text, folder, **more):
     """Return what is said of a CSV file of this text, without the place."""
     path = write(folder, text)
@@ -42,7 +47,7 @@ def mistake(text, folder, **more):
 
 def test_reads_numbers_categories_and_gaps(tmp_path):
     text = "a,b,c,d,target\n" + "1,x,True,,no\n,y,False,3,yes\n2.5,,True,4,no\n" * 3
-    table = load({"path": str(write(tmp_path, text))})
+    table = loaded(tmp_path, text)
     assert list(table.features.columns) == ["a", "b", "c", "d"]
     assert table.categorical == ("b",)
     assert table.features["a"].tolist()[::2][:2] == [1.0, 2.5]
@@ -55,19 +60,19 @@ def test_reads_numbers_categories_and_gaps(tmp_path):
     assert not table.labels.flags.writeable
 
 
-@pytest.mark.parametrize(
-    ("labels", "classes"),
-    [
-        ("0 1", (0, 1)),
-        ("1.0 2.0", (1, 2)),
-        ("0.5 1.5", (0.5, 1.5)),
-        ("True False", (False, True)),
-        ("b a", ("a", "b")),
-    ],
-)
+CLASSES = {
+    "0 1": (0, 1),
+    "1.0 2.0": (1, 2),
+    "0.5 1.5": (0.5, 1.5),
+    "True False": (False, True),
+    "b a": ("a", "b"),
+}
+
+
+@pytest.mark.parametrize(("labels", "classes"), CLASSES.items())
 def test_classes_are_plain_python(tmp_path, labels, classes):
     first, second = labels.split()
-    table = load({"path": str(write(tmp_path, "a,target\n" + f"1,{first}\n2,{second}\n" * 4))})
+    table = loaded(tmp_path, "a,target\n" + f"1,{first}\n2,{second}\n" * 4)
     assert table.classes == classes
     assert [type(label) for label in table.classes] == [type(label) for label in classes]
 
@@ -83,14 +88,13 @@ def test_positive_by_name_and_for_several_classes(tmp_path):
 
 
 def test_categorical_numbers_and_dropped_columns(tmp_path):
-    path = str(write(tmp_path, GOOD))
-    table = load({"path": path, "categorical": ["a"], "drop": ["b"]})
+    table = loaded(tmp_path, GOOD, categorical=["a"], drop=["b"])
     assert table.categorical == ("a",)
     assert table.features["a"].tolist()[:2] == ["0", "1"]
 
 
 def test_same_content_same_fingerprint_whatever_the_format(tmp_path):
-    plain = load({"path": str(write(tmp_path, GOOD))})
+    plain = loaded(tmp_path, GOOD)
     (tmp_path / "zipped.csv.gz").write_bytes(gzip.compress(GOOD.encode()))
     zipped = load({"path": str(tmp_path / "zipped.csv.gz")})
     pd.read_csv(tmp_path / "data.csv").to_parquet(tmp_path / "columns.parquet")
@@ -99,20 +103,11 @@ def test_same_content_same_fingerprint_whatever_the_format(tmp_path):
     assert (plain.name, zipped.name, columns.name) == ("data", "zipped", "columns")
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        GOOD.replace("a,b", "a,c"),
-        GOOD.replace("0,x,0", "9,x,0"),
-        GOOD.replace("0,x,0", "0,y,0"),
-        GOOD.replace("0,x,0", "0,x,1"),
-        GOOD.replace("0,x,0", ",x,0"),
-    ],
-)
-def test_other_content_other_fingerprint(tmp_path, other):
-    first = load({"path": str(write(tmp_path, GOOD))})
-    second = load({"path": str(write(tmp_path, other, "other.csv"))})
-    assert first.fingerprint != second.fingerprint
+@pytest.mark.parametrize("record", ["9,x,0", "0,y,0", "0,x,1", ",x,0", None])
+def test_other_content_other_fingerprint(tmp_path, record):
+    """Of the first record, or where it is None of a column's name."""
+    other = GOOD.replace("a,b", "a,c") if record is None else GOOD.replace("0,x,0", record)
+    assert loaded(tmp_path, GOOD).fingerprint != loaded(tmp_path, other).fingerprint
 
 
 def test_relative_path_is_resolved_against_the_configuration(tmp_path):
@@ -125,7 +120,7 @@ def test_relative_path_is_resolved_against_the_configuration(tmp_path):
 
 def test_quoted_commas_and_line_breaks_are_no_mistakes(tmp_path):
     text = 'a,b,target\n1,"x, y",0\n2,"x\ny",1\n3,"z",0\n4,z,1\n5,z,0\n6,z,1\n'
-    table = load({"path": str(write(tmp_path, text))})
+    table = loaded(tmp_path, text)
     assert set(table.features["b"]) == {"x, y", "x\ny", "z"}
 
 
@@ -170,10 +165,9 @@ def test_each_mistake_has_its_sentence(tmp_path, text, sentence):
 
 
 def test_records_without_a_label_are_left_out_on_request(tmp_path):
-    path = write(tmp_path, GOOD + "1,x,\n1,x,\n" + GOOD.partition("\n")[2])
-    table = load({"path": str(path), "drop_unlabelled": True})
-    both = write(tmp_path, GOOD + GOOD.partition("\n")[2], "both.csv")
-    assert table.fingerprint == load({"path": str(both)}).fingerprint
+    records = GOOD.partition("\n")[2]
+    table = loaded(tmp_path, GOOD + "1,x,\n1,x,\n" + records, drop_unlabelled=True)
+    assert table.fingerprint == loaded(tmp_path, GOOD + records).fingerprint
     assert table.notes[0] == "2 of 26 records have no 'target': left out"
     assert "drop_unlabelled: true" in mistake(GOOD + "1,x,\n", tmp_path)
 

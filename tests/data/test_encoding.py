@@ -17,14 +17,8 @@ NUMBERS = st.floats(-1e6, 1e6, width=32) | st.just(np.nan)
 
 @pytest.fixture
 def frame():
-    return pd.DataFrame(
-        {
-            "age": [1.0, 2.0, np.nan, 6.0],
-            "sex": ["m", "f", None, "m"],
-            "same": [3, 3, 3, 3],
-            "kind": [1, 2, 2, 10],
-        }
-    )
+    columns = {"age": [1.0, 2.0, np.nan, 6.0], "sex": ["m", "f", None, "m"]}
+    return pd.DataFrame(columns | {"same": [3, 3, 3, 3], "kind": [1, 2, 2, 10]})
 
 
 def test_numbers_are_imputed_and_standardised(frame):
@@ -99,18 +93,19 @@ def test_arrays_go_by_position(frame):
     assert np.array_equal(by_position.transform(frame), encoder.transform(frame))
 
 
+ADD = "add what is missing, cells may be empty"
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
         (
             lambda f: f.rename(columns={"age": "agee"}),
-            "data: expected a column 'age', found none of that name; did you mean 'agee'?; "
-            "add what is missing, cells may be empty",
+            f"data: expected a column 'age', found none of that name; did you mean 'agee'?; {ADD}",
         ),
         (
             lambda f: f[["same", "kind"]],
-            "data: expected columns 'age' and 'sex', found none of those names; "
-            "add what is missing, cells may be empty",
+            f"data: expected columns 'age' and 'sex', found none of those names; {ADD}",
         ),
         (
             lambda f: f.assign(age=["1", "2", "old", None]),

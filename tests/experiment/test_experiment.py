@@ -46,6 +46,12 @@ def command(folder, *arguments, code=0):
     return Done(out.getvalue(), err.getvalue())
 
 
+def little(folder, content=CONTENT, *options, code=0):
+    """Run an experiment in a folder, into ``out``."""
+    small.write(folder, content)
+    return command(folder, "experiment", "little.yaml", "--out", "out", *options, code=code)
+
+
 @pytest.fixture
 def plain(monkeypatch):
     """Draw nothing: that takes longer than the runs."""
@@ -57,8 +63,7 @@ def whole(tmp_path_factory):
     """An experiment that nothing incidents."""
     folder = tmp_path_factory.mktemp("whole")
     small.write(folder, CONTENT)
-    done = call("experiment", "little.yaml", "--out", "out", cwd=folder)  # as it is installed
-    assert done.code == 0, done.err
+    done = call("experiment", "little.yaml", "--out", "out", cwd=folder, code=0)  # as installed
     assert re.search(r"^12/12 runs · 0:00:00 left · concave · grid\* · 3: ", done.err, re.M)
     assert "report" in done.out
     return folder / "out"
@@ -108,9 +113,7 @@ def test_tables_are_those_of_the_runs(whole):
 def test_what_is_done_is_not_done_again(whole, tmp_path, plain):
     shutil.copytree(whole, tmp_path / "out")
     journals = {p: p.stat().st_mtime_ns for p in tmp_path.glob("out/cells/*/*/*/journal.bin")}
-    small.write(tmp_path, CONTENT)
-    done = command(tmp_path, "experiment", "little.yaml", "--out", "out")
-    assert " runs · " not in done.err
+    assert " runs · " not in little(tmp_path).err
     seconds = sum(run.summary()["wall_s"] for run in RunDir(whole).children())
     assert RunDir(tmp_path / "out").summary()["wall_s"] == pytest.approx(seconds)
     fewer = command(tmp_path, "resume", "out", "--set", "experiment.repeats=2")
@@ -125,20 +128,16 @@ def test_what_is_done_is_not_done_again(whole, tmp_path, plain):
 
 def test_other_runs_in_the_directories_are_refused(whole, tmp_path, plain):
     shutil.copytree(whole, tmp_path / "out")
-    small.write(tmp_path, CONTENT)
-    done = command(
-        tmp_path, "experiment", "little.yaml", "--out", "out", "--set", "problem.d=5", code=2
-    )
+    done = little(tmp_path, CONTENT, "--set", "problem.d=5", code=2)
     assert "expected a run of by tens on convex as configured" in done.err
     assert tables(tmp_path / "out") == tables(whole)
 
 
 def test_a_run_that_fails_is_reported_and_resume_runs_exactly_it(whole, tmp_path, plain):
     """A directory where its journal should be: it cannot be written."""
-    small.write(tmp_path, CONTENT)
     broken = tmp_path / "out" / "cells" / "convex" / "grid" / "001"
     (broken / "journal.bin").mkdir(parents=True)
-    done = command(tmp_path, "experiment", "little.yaml", "--out", "out", code=3)
+    done = little(tmp_path, code=3)
     assert done.err.count("convex · grid* · 2: failed: JournalError: ") == 2  # tried twice
     assert "1 of 12 runs could not be run; try them with: " in done.err
     assert len(pd.read_csv(tmp_path / "out" / "tables" / "runs.csv")) == 11
@@ -155,8 +154,7 @@ def test_a_run_that_fails_is_reported_and_resume_runs_exactly_it(whole, tmp_path
 
 def test_a_method_that_cannot_search_a_case_is_said_before_anything_runs(tmp_path):
     methods = {"fine": {"kind": "random"}, "HAPEns": {"kind": "hapens"}}
-    small.write(tmp_path, small.raw(methods=methods))
-    done = command(tmp_path, "experiment", "little.yaml", "--out", "out", code=2)
+    done = little(tmp_path, small.raw(methods=methods), code=2)
     assert "experiment: HAPEns on convex: " in done.err
     assert "experiment: HAPEns on concave: " in done.err
     assert not list(tmp_path.glob("out/**/journal.bin"))
@@ -168,8 +166,7 @@ def test_too_many_failed_rows_are_said(tmp_path):
     content = small.raw(cases={}, repeats=1)
     content["problem"] = {"kind": "function", "name": "zdt1", "d": 4}
     content["budget"] = {"evaluations": 60}
-    small.write(tmp_path, content)
-    command(tmp_path, "experiment", "little.yaml", "--out", "out")
+    little(tmp_path, content)
     cell = RunDir(tmp_path / "out" / "cells" / "configured" / "grid" / "000")
     cell.write_summary(cell.summary() | {"status": "failed"})
     done = command(tmp_path, "resume", "out", code=3)
@@ -198,9 +195,8 @@ def test_a_case_without_a_solution_is_left_out_and_said(hopeless, tmp_path, plai
     cases = {"hard": {"problem.name": "zdt1"}, **small.RAW["experiment"]["cases"]}
     never = {"constraints": [{"metric": "f1", "at_most": -1}]}
     cases = {name: keys | never if name in hopeless else keys for name, keys in cases.items()}
-    small.write(tmp_path, small.raw(cases=cases))
     some = len(hopeless) < len(cases)
-    done = command(tmp_path, "experiment", "little.yaml", "--out", "out", code=3 if some else 2)
+    done = little(tmp_path, small.raw(cases=cases), code=3 if some else 2)
     out = RunDir(tmp_path / "out")
     assert out.summary()["status"] == "done"
     if some:
@@ -213,8 +209,7 @@ def test_a_case_without_a_solution_is_left_out_and_said(hopeless, tmp_path, plai
 def test_a_reference_search_is_what_runs_are_measured_against(tmp_path, plain):
     """A search of the same seed and batch, ten times as long, finds all that the short one kept."""
     reference = {"algorithm": {"kind": "random", "batch": 10}, "budget": {"evaluations": 600}}
-    small.write(tmp_path, small.raw(reference=reference))
-    done = command(tmp_path, "experiment", "little.yaml", "--out", "out")
+    done = little(tmp_path, small.raw(reference=reference))
     assert "front of random" in done.out
     case = compare([tmp_path / "out"]).cases[0]
     front = RunDir(tmp_path / "out" / "references" / "convex").front()
@@ -224,8 +219,7 @@ def test_a_reference_search_is_what_runs_are_measured_against(tmp_path, plain):
 
 @pytest.mark.slow
 def test_on_ray_the_tables_are_the_same(whole, tmp_path):
-    small.write(tmp_path, CONTENT)
-    done = command(tmp_path, "experiment", "little.yaml", "--out", "out", "--workers", "2")
+    done = little(tmp_path, CONTENT, "--workers", "2")
     assert "runs are on Ray, 2 workers" in done.err
     assert tables(tmp_path / "out") == tables(whole)
 

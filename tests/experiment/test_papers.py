@@ -16,7 +16,7 @@ from framework.experiment.grid_load import load_grid
 from framework.pareto import nondominated
 from framework.problems.functions import FunctionProblem
 from tests.experiment import small
-from tests.experiment.test_experiment import command
+from tests.experiment.test_experiment import little
 
 CONTENT = small.raw(
     product={"problem.noise": [0.0, 0.1]},
@@ -35,8 +35,7 @@ CONTENT = small.raw(
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     folder = tmp_path_factory.mktemp("papers")
-    small.write(folder, CONTENT)
-    command(folder, "experiment", "little.yaml", "--out", "out", "--quiet")
+    little(folder, CONTENT, "--quiet")
     return folder / "out"
 
 
@@ -102,21 +101,14 @@ def test_claims_are_told_from_the_means_by_scenario(whole):
 
 def test_a_method_may_have_a_problem_and_a_budget_of_its_own(tmp_path):
     content = small.raw(repeats=1)
-    content["experiment"]["methods"]["other"] = {
-        "kind": "random",
-        "problem": {"d": 7, "noise": None},
-        "budget": {"evaluations": 30},
-    }
+    own = {"problem": {"d": 7, "noise": None}, "budget": {"evaluations": 30}}
+    content["experiment"]["methods"]["other"] = {"kind": "random", **own}
     content["problem"]["noise"] = 0.3
     content["experiment"]["cases"]["concave"]["methods"] = {"other": {"problem": {"d": 8}}}
     grid = load_grid(small.write(tmp_path, content))
     found = {(c.case, c.method): c.config for c in grid.runs()}
-    assert dict(found["convex", "other"].problem) == {
-        "kind": "function",
-        "name": "zdt1",
-        "d": 7,
-        "noise": 0.0,
-    }
+    problem = {"kind": "function", "name": "zdt1", "d": 7, "noise": 0.0}
+    assert dict(found["convex", "other"].problem) == problem
     assert found["concave", "other"].problem.d == 8
     assert found["concave", "other"].problem.name == "zdt2"
     assert found["convex", "other"].budget.evaluations == 30
@@ -139,8 +131,7 @@ def test_a_protocol_is_one_key_and_what_is_given_by_hand_counts_more(tmp_path):
 
 
 def test_an_unknown_metric_is_said_before_anything_runs(tmp_path):
-    small.write(tmp_path, small.raw(indicators=["f3"]))
-    done = command(tmp_path, "experiment", "little.yaml", "--out", "out", code=2)
+    done = little(tmp_path, small.raw(indicators=["f3"]), code=2)
     assert "indicators: expected one of" in done.err
     assert "found 'f3'" in done.err
     assert not list(tmp_path.glob("out/**/journal.bin"))
@@ -175,8 +166,7 @@ def test_runs_are_measured_against_the_true_front(tmp_path):
     )
     content["problem"] = {"kind": "function", "name": "zed2"}
     content["objectives"].append({"metric": "f3", "sense": "min"})
-    small.write(tmp_path, content)
-    command(tmp_path, "experiment", "little.yaml", "--out", "out", "--quiet")
+    little(tmp_path, content, "--quiet")
     case = compare([tmp_path / "out"]).cases[0]
     front = FunctionProblem("zed2").true_front(500)
     np.testing.assert_array_equal(case.reference, front)
@@ -189,7 +179,6 @@ def test_runs_are_measured_against_the_true_front(tmp_path):
 
 
 def test_a_true_front_that_nobody_knows_is_said_before_anything_runs(tmp_path):
-    small.write(tmp_path, small.raw(reference={"points": 500}))
-    done = command(tmp_path, "experiment", "little.yaml", "--out", "out", code=2)
+    done = little(tmp_path, small.raw(reference={"points": 500}), code=2)
     assert "experiment: convex: reference.points: expected a problem that knows" in done.err
     assert not list(tmp_path.glob("out/**/journal.bin"))

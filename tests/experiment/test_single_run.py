@@ -16,6 +16,7 @@ from framework.problems.functions import FunctionProblem
 from framework.run.driver import Progress
 from tests.command import TOY
 from tests.experiment import small
+from tests.parallel.asking import score
 
 
 def test_ray_is_asked_for_by_a_number_by_all_or_by_an_address():
@@ -46,14 +47,9 @@ def config(workers):
 def test_every_evaluator_scores_and_leaves_nothing_running(workers):
     problem, lines = FunctionProblem("zdt1", 3), []
     X = problem.space.sample(np.random.default_rng(0), 8)
-    with evaluator_for(config(workers), problem, None, LastProgress(), lines.append) as (
-        evaluator,
-        description,
-    ):
-        evaluator.submit(np.arange(8), X)
-        pieces = []
-        while sum(map(len, pieces)) < 8:
-            pieces += evaluator.collect(30)
+    made = evaluator_for(config(workers), problem, None, LastProgress(), lines.append)
+    with made as (evaluator, description):
+        score(evaluator, X)
     assert len(lines) == 1
     assert description().startswith("serial" if workers == "serial" else "Ray, 1 worker")
     assert not ray.is_initialized()
@@ -64,15 +60,10 @@ def test_auto_that_moved_to_ray_ends_the_actors_before_their_cluster(monkeypatch
     monkeypatch.setattr(auto_evaluator, "RAY_PAYS_SECONDS", 0.0)
     problem, lines = FunctionProblem("zdt1", 3), []
     X = problem.space.sample(np.random.default_rng(0), 600)
-    with evaluator_for(config("auto"), problem, None, LastProgress(), lines.append) as (
-        evaluator,
-        description,
-    ):
+    made = evaluator_for(config("auto"), problem, None, LastProgress(), lines.append)
+    with made as (evaluator, description):
         for first in range(0, 600, 100):
-            evaluator.submit(np.arange(first, first + 100), X[first : first + 100])
-            pieces = []
-            while sum(map(len, pieces)) < 100:
-                pieces += evaluator.collect(30)
+            score(evaluator, X[first : first + 100], first)
     assert "Ray" in lines[0]
     assert description().startswith("serial then Ray")
     # closing an actor of a cluster that is gone would start or join another one

@@ -53,15 +53,15 @@ def test_a_long_table_is_the_same_table(tmp_path):
     long = pd.DataFrame(rows)
     long.to_csv(tmp_path / "long.csv", index=False)
     assert read_calls(tmp_path / "long.csv") == calls_of(plain)
-    long.drop(index=[4, 5]).to_csv(tmp_path / "holes.csv", index=False)
-    with pytest.raises(InputError, match=r"none of 'large' for 2 records \(record 1 first\)"):
-        read_calls(tmp_path / "holes.csv")
-    pd.concat([long, long[:1]]).to_csv(tmp_path / "twice.csv", index=False)
-    with pytest.raises(InputError, match="found two of 'small' to r1"):
-        read_calls(tmp_path / "twice.csv")
-    long.assign(group=[1, 2, 3, 1, 4, 3]).to_csv(tmp_path / "groups.csv", index=False)
-    with pytest.raises(InputError, match="expected one group of each record, found two of r2"):
-        read_calls(tmp_path / "groups.csv")
+    groups = long.assign(group=[1, 2, 3, 1, 4, 3])
+    for table, sentence in (
+        (long.drop(index=[4, 5]), r"none of 'large' for 2 records \(record 1 first\)"),
+        (pd.concat([long, long[:1]]), "found two of 'small' to r1"),
+        (groups, "expected one group of each record, found two of r2"),
+    ):
+        table.to_csv(tmp_path / "wrong.csv", index=False)
+        with pytest.raises(InputError, match=sentence):
+            read_calls(tmp_path / "wrong.csv")
 
 
 def test_answers_and_the_truth_say_what_is_right():

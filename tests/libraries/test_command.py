@@ -1,6 +1,5 @@
 """The command: build, show, import; what it says of mistakes; killed and started again."""
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +7,8 @@ import numpy as np
 import pytest
 import yaml
 
-from framework.cli.main import main
 from framework.libraries.library import load_library
-from tests.command import call, start
+from tests.command import call, refused, start, until
 
 BUILD = {
     "library": {
@@ -35,20 +33,15 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def built(place: Path) -> Any:
-    done = call("library", "build", "library.yaml", "--workers", "serial", cwd=place)
-    assert done.code == 0, done.err
-    return done
+    return call("library", "build", "library.yaml", "--workers", "serial", cwd=place, code=0)
 
 
 @pytest.mark.slow
 def test_build_says_what_it_made(built: Any, place: Path) -> None:
     assert "tiny: 3 models, classes 0, 1" in built.out
     assert "library show libraries/tiny" in built.out
-    assert load_library(place / "libraries" / "tiny").ids == (
-        "naive_bayes_1",
-        "decision_tree_1",
-        "naive_bayes_2",
-    )
+    ids = ("naive_bayes_1", "decision_tree_1", "naive_bayes_2")
+    assert load_library(place / "libraries" / "tiny").ids == ids
 
 
 def test_show_lists_models_by_score_or_cost(
@@ -56,8 +49,7 @@ def test_show_lists_models_by_score_or_cost(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "160")  # a narrow table is cut into pieces
     library = load_library(place / "libraries" / "tiny")
-    shown = call("library", "show", "libraries/tiny", "--by", "disk", cwd=place)
-    assert shown.code == 0, shown.err
+    shown = call("library", "show", "libraries/tiny", "--by", "disk", cwd=place, code=0)
     rows = [line for line in shown.out.splitlines() if "_1 " in line or "_2 " in line]
     wanted = np.array(library.ids)[np.argsort(library.costs["disk"].values, kind="stable")]
     assert [row.split()[0].lstrip("│┃") or row.split()[1] for row in rows] == list(wanted)
@@ -67,8 +59,7 @@ def test_show_lists_models_by_score_or_cost(
 def test_import_of_arrays(place: Path) -> None:
     np.save(place / "p.npy", np.array([[0.25, 0.5, 1.0], [0.0, 0.5, 0.75]]))
     np.save(place / "y.npy", np.array([0, 1, 1]))
-    done = call("library", "import", "mine.yaml", "--out", "mine", cwd=place)
-    assert done.code == 0, done.err
+    call("library", "import", "mine.yaml", "--out", "mine", cwd=place, code=0)
     assert load_library(place / "mine").ids == ("a", "b")
 
 
@@ -93,8 +84,7 @@ def test_mistakes(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(place)
-    assert main(["library", *arguments]) == 2
-    assert message in capsys.readouterr().err
+    refused(capsys, message, "library", *arguments)
 
 
 @pytest.mark.slow
@@ -104,14 +94,11 @@ def test_a_killed_build_goes_on(place: Path) -> None:
     arguments = ["library", "build", "library.yaml", *slow, *place_of]
     process = start(*arguments, cwd=place)
     models = place / "killed" / "models"
-    deadline = time.monotonic() + 120
-    while not (models.is_dir() and any(models.iterdir())) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: models.is_dir() and any(models.iterdir()), 120, 0.01)
     process.kill()
     process.communicate()
     ready = {path.parent.name: path.stat().st_mtime_ns for path in models.glob("*/model.skops")}
-    done = call(*arguments, cwd=place)
-    assert done.code == 0, done.err
+    call(*arguments, cwd=place, code=0)
     assert len(load_library(place / "killed")) == 3
     for path in models.glob("*/model.skops"):
         assert path.stat().st_mtime_ns == ready.get(path.parent.name, path.stat().st_mtime_ns)

@@ -29,6 +29,7 @@ RNG = np.random.default_rng(5)
 P_VAL, P_TEST = RNG.dirichlet([1, 1, 1], (3, 8)), RNG.dirichlet([1, 1, 1], (3, 4))
 Y_VAL, Y_TEST = ["lo", "mid", "hi", "hi"] * 2, ["lo", "hi", "hi", "hi"]
 CLASSES = ["lo", "mid", "hi"]
+OF_THREE = P_VAL, P_TEST, [0, 1, 2, 0] * 2, [0, 0, 1, 1]  # for TabRepo's layout
 
 
 def brought(section: dict[str, Any], base: Path, out: str = "library") -> tuple[Library, list[str]]:
@@ -191,14 +192,8 @@ def fitted(tmp_path: Path) -> dict[str, Any]:
     return models
 
 
-SECTION = {
-    "models": {
-        "folder": "fitted",
-        "validation": "validation.csv",
-        "test": "test.parquet",
-        "target": "label",
-    }
-}
+TABLES = {"validation": "validation.csv", "test": "test.parquet", "target": "label"}
+SECTION = {"models": {"folder": "fitted", **TABLES}}
 
 
 def test_a_folder_of_fitted_models(fitted: dict[str, Any], tmp_path: Path) -> None:
@@ -242,7 +237,7 @@ def test_links_to_files_elsewhere_are_refused(fitted: dict[str, Any], tmp_path: 
     (tmp_path / "fitted/scaled.skops").symlink_to(tmp_path / "elsewhere/scaled.skops")
     with pytest.raises(InputError, match=r"scaled.skops: expected a file of the folder, found a"):
         brought(SECTION, tmp_path)
-    write_tabrepo(tmp_path / "elsewhere", P_VAL, P_TEST, [0, 1, 2, 0] * 2, [0, 0, 1, 1])
+    write_tabrepo(tmp_path / "elsewhere", *OF_THREE)
     (tmp_path / "sent").mkdir()
     (tmp_path / "sent/model_predictions").symlink_to(tmp_path / "elsewhere/model_predictions")
     with pytest.raises(InputError, match="expected a file of the folder, found a link to"):
@@ -343,40 +338,27 @@ def tabrepo(folder: Path, fold: int, **more: Any) -> tuple[Library, list[str]]:
 
 
 def write_tabrepo(
-    folder: Path,
-    validation: Any,
-    test: Any,
-    y: Any,
-    y_test: Any,
-    dtype: str = "float32",
-    dataset: str = "adult",
+    folder: Path, *tables: Any, dtype: str = "float32", dataset: str = "adult"
 ) -> list[str]:
-    """Add a data set and fold to a context in TabRepo's layout; the last model has no time."""
+    """Add a data set and fold to a context in TabRepo's layout; the last model has no time.
+
+    ``tables``: predictions on validation and test records, and their labels.
+    """
+    validation, test, y, y_test = tables
     models = [f"Model_c{i}_BAG_L1" for i in range(len(validation))]
     place = folder / "model_predictions" / dataset / "1"
     place.mkdir(parents=True)
-    meta = {
-        "models": models,
-        "dataset": dataset,
-        "fold": 1,
-        "dtype": dtype,
-        "pred_val_shape": validation.shape,
-        "pred_test_shape": test.shape,
-    }
+    of = {"dataset": dataset, "fold": 1}
+    meta = {"models": models, **of, "dtype": dtype}
+    meta |= {"pred_val_shape": validation.shape, "pred_test_shape": test.shape}
     (place / "metadata.json").write_text(json.dumps(meta))
     for part, table, labels in (("val", validation, y), ("test", test, y_test)):
         table.astype(dtype).tofile(place / f"pred-{part}.dat")
         rows = np.arange(len(labels)) + 100
         pd.Series(labels, index=rows, name="class").to_csv(place / f"label-{part}.csv.zip")
-    timed = pd.DataFrame(
-        {
-            "dataset": dataset,
-            "fold": 1,
-            "framework": models[:-1],
-            "time_infer_s": np.arange(1.0, len(models)),
-            "metric_error": 0.1,
-        }
-    )
+    seconds = np.arange(1.0, len(models))
+    timed = pd.DataFrame({"framework": models[:-1], "time_infer_s": seconds, "metric_error": 0.1})
+    timed = timed.assign(**of)
     elsewhere = timed.assign(dataset="other", time_infer_s=99.0)
     metrics = folder / "configs.parquet"
     before = [pd.read_parquet(metrics)] if metrics.exists() else []
@@ -390,14 +372,9 @@ def test_tabrepo_binary(tmp_path: Path) -> None:
     (tmp_path / "h.json").write_text(json.dumps({f"Model_c{i}": {"depth": i} for i in range(3)}))
     memory = pd.DataFrame({"id": models, "memory": [7, 8, 9]})
     memory.to_csv(tmp_path / "memory.csv", index=False)
-    context = {
-        "folder": "D1",
-        "dataset": "adult",
-        "fold": 1,
-        "costs": "memory.csv",
-        "configs": "h.json",
-    }
-    library, said = brought({"tabrepo": context}, tmp_path)
+    context = {"folder": "D1", "dataset": "adult", "fold": 1}
+    more = {"costs": "memory.csv", "configs": "h.json"}
+    library, said = brought({"tabrepo": context | more}, tmp_path)
     assert said == ["1 of 3 models have no row in configs.parquet; left out: Model_c2_BAG_L1"]
     assert library.ids == tuple(models[:2])
     assert library.classes == (0, 1)
@@ -414,7 +391,7 @@ def test_tabrepo_binary(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_tabrepo_multiclass_is_normalised(tmp_path: Path, dtype: str) -> None:
-    write_tabrepo(tmp_path, P_VAL, P_TEST, [0, 1, 2, 0] * 2, [0, 0, 1, 1], dtype)
+    write_tabrepo(tmp_path, *OF_THREE, dtype=dtype)
     library, _ = tabrepo(tmp_path, 1)
     assert library.classes == (0, 1, 2)
     assert np.allclose(library.validation, P_VAL[:2], atol=1e-3)
@@ -432,7 +409,7 @@ def test_tabrepo_regression(tmp_path: Path) -> None:
 
 
 def test_tabrepo_files_that_do_not_fit(tmp_path: Path) -> None:
-    write_tabrepo(tmp_path, P_VAL, P_TEST, [0, 1, 2, 0] * 2, [0, 0, 1, 1])
+    write_tabrepo(tmp_path, *OF_THREE)
     with pytest.raises(InputError, match=r"metadata.json: .*No such file"):
         tabrepo(tmp_path, 0)
     file = tmp_path / "model_predictions" / "adult" / "1" / "pred-val.dat"

@@ -155,9 +155,8 @@ def test_what_is_saved_comes_back(
     m = min(m, n)
 
     def predictions(records: int) -> Any:
-        return (
-            rng.normal(size=(k, records)) if c is None else rng.dirichlet([0.1] * c, (k, records))
-        )
+        shape = k, records
+        return rng.normal(size=shape) if c is None else rng.dirichlet([0.1] * c, shape)
 
     codes = np.concatenate([np.arange(c or 0), rng.integers(0, c or 2, n - (c or 0))])
     library = Library.from_arrays(
@@ -219,12 +218,10 @@ def test_a_changed_file_is_noticed(saved: Path, key: str) -> None:
     file.write_bytes(content[:-2] + bytes([content[-2] ^ 1]) + content[-1:])
     with pytest.raises(InputError, match=f"{key}.npy was changed since the library was written"):
         load_library(saved)
-    file.write_bytes(content[:-1])
-    with pytest.raises(InputError, match=f"{key}.npy: expected an array"):
-        load_library(saved)
-    file.unlink()
-    with pytest.raises(InputError, match=f"{key}.npy: expected an array"):
-        load_library(saved)
+    for damage in (lambda: file.write_bytes(content[:-1]), file.unlink):
+        damage()
+        with pytest.raises(InputError, match=f"{key}.npy: expected an array"):
+            load_library(saved)
 
 
 def test_a_changed_description_is_noticed(saved: Path) -> None:

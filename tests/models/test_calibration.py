@@ -45,14 +45,12 @@ def test_isotonic_is_that_of_scikit_learn(classes):
     """On the same folds, with one classifier on all records behind it (``ensemble=False``)."""
     X, y = records(classes=classes)
     base, folds = GaussianNB(), folds_of(y)  # it has probabilities alone, which both then map
-    theirs = CalibratedClassifierCV(
-        base, method="isotonic", cv=PredefinedSplit(folds), ensemble=False
-    ).fit(X, y)
+    how = {"method": "isotonic", "cv": PredefinedSplit(folds), "ensemble": False}
+    theirs = CalibratedClassifierCV(base, **how).fit(X, y)
     P = np.empty((len(y), classes))
     for fold in range(5):
-        P[folds == fold] = base.fit(X[folds != fold], y[folds != fold]).predict_proba(
-            X[folds == fold]
-        )
+        base.fit(X[folds != fold], y[folds != fold])
+        P[folds == fold] = base.predict_proba(X[folds == fold])
     calibration = fit_calibration("isotonic", P, y)
     ours = CalibratedProbability(base.fit(X, y), calibration, np.arange(classes))
     new, _ = records(seed=1)

@@ -56,6 +56,12 @@ def validation(y):
     return split_records(codes, shares).validation
 
 
+def over_two(X, y):
+    """Return the searches over fitted models, with two of them."""
+    models = [("bayes", GaussianNB().fit(X, y)), ("tree", DecisionTreeClassifier().fit(X, y))]
+    return ParetoEnsemble(models), PrunedVoting(models)
+
+
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("more", [{}, CALIBRATED], ids=["plain", "calibrated"])
 def test_weights_of_1_change_nothing_and_those_of_0_leave_records_out(records, weights, more):
@@ -193,8 +199,7 @@ def test_it_goes_through_scikit_learn(records):
 )
 def test_what_is_no_number_of_copies_is_refused(records, weights, wrong, sentence):
     X, y = records
-    models = [("bayes", GaussianNB().fit(X, y)), ("tree", DecisionTreeClassifier().fit(X, y))]
-    for search in (ParetoMultiStage(), ParetoEnsemble(models), PrunedVoting(models)):
+    for search in (ParetoMultiStage(), *over_two(X, y)):
         with pytest.raises((ValueError, InputError), match=sentence):
             search.fit(X, y, sample_weight=wrong(weights.astype(float)))
 
@@ -221,8 +226,7 @@ def test_weights_that_are_not_whole(records, weights):
         ParetoMultiStage(classifier="k_neighbors").fit(X, y, sample_weight=0.5 * weights)
     with pytest.raises(InputError, match=r"sample_weight that is not whole: .* found an exact one"):
         ParetoMultiStage(algorithm="exact").fit(X, y, sample_weight=0.5 * weights)
-    models = [("bayes", GaussianNB().fit(X, y)), ("tree", DecisionTreeClassifier().fit(X, y))]
-    for pool in (ParetoEnsemble(models), PrunedVoting(models)):
+    for pool in over_two(X, y):
         with pytest.raises(InputError, match=r"whole numbers, how often .* found \d\.5; np\.round"):
             pool.fit(X, y, sample_weight=0.5 * weights)
 
@@ -258,14 +262,11 @@ def test_a_classifier_that_divides_records_is_refused(records, weights, classifi
 def pool(records):
     """Return classifiers fitted on a part of the records, and the others with weights."""
     X, y = records
-    models = {
-        "bayes": GaussianNB(),
-        "linear": make_pipeline(StandardScaler(), LogisticRegression()),
-    }
-    models |= {
-        f"tree {s}": DecisionTreeClassifier(max_depth=3, max_features=1, random_state=s)
-        for s in range(5)
-    }
+    linear = make_pipeline(StandardScaler(), LogisticRegression())
+    models = {"bayes": GaussianNB(), "linear": linear}
+    for s in range(5):
+        tree = DecisionTreeClassifier(max_depth=3, max_features=1, random_state=s)
+        models[f"tree {s}"] = tree
     train = np.arange(len(y)) % 2 == 0
     for model in models.values():
         model.fit(X[train], y[train])
@@ -295,19 +296,15 @@ def test_ensembles_of_weighted_records(pool, weights, score):
 def test_ensembles_of_three_classes_and_of_numbers(weights):
     X, y = load_wine(return_X_y=True)
     w = weights[: len(y)]
-    models = {
-        "bayes": GaussianNB().fit(X, y),
-        "tree": DecisionTreeClassifier(max_depth=2).fit(X, y),
-    }
+    tree = DecisionTreeClassifier(max_depth=2).fit(X, y)
+    models = {"bayes": GaussianNB().fit(X, y), "tree": tree}
     found = ParetoEnsemble(models, budget=60).fit(X, y, sample_weight=w)
     rows = np.repeat(np.arange(len(y)), w)
     copied = ParetoEnsemble(models, budget=60).fit(X[rows], y[rows])
     assert claimed(found.front_).equals(claimed(copied.front_))
     target = X[:, 0]
-    values = {
-        "line": LinearRegression().fit(X[:, 1:], target),
-        "tree": DecisionTreeRegressor(max_depth=2).fit(X[:, 1:], target),
-    }
+    tree = DecisionTreeRegressor(max_depth=2).fit(X[:, 1:], target)
+    values = {"line": LinearRegression().fit(X[:, 1:], target), "tree": tree}
     found = ParetoEnsemble(values, budget=60).fit(X[:, 1:], target, sample_weight=w)
     best = found.choose(best="rmse")
     error = np.sqrt(np.average((best.predict(X[:, 1:]) - target) ** 2, weights=w))

@@ -23,7 +23,7 @@ from framework.models import service as services
 from framework.models.constant import ConstantClassifier
 from framework.models.service import Service, Timings
 from framework.models.store import save_model
-from tests.command import start
+from tests.command import start, until
 from tests.multistage.test_model import data, fitted
 
 
@@ -115,10 +115,8 @@ def test_names_of_strangers_are_refused(service):
 
 
 def test_health_and_the_calls_in_openapi(service):
-    assert json.loads(ask(service, "/health?from=balancer")[1]) == {
-        "status": "ok",
-        "model": service.model.card().title,
-    }
+    health = {"status": "ok", "model": service.model.card().title}
+    assert json.loads(ask(service, "/health?from=balancer")[1]) == health
     page = json.loads(ask(service, "/openapi.json")[1])
     assert page["openapi"] == "3.1.0"
     calls = {f"{kind.upper()} {path}" for path, kinds in page["paths"].items() for kind in kinds}
@@ -316,9 +314,8 @@ def test_a_request_with_two_lengths_or_none_is_refused(service, framing, status)
 
 
 def test_chunks_that_break_off_after_an_answer_leave_no_traceback(service, capfd):
-    sent = (
-        b"Transfer-Encoding: chunked\r\n\r\n%x\r\n" % 9_000_000 + b" " * 9_000_000 + b"\r\nxyz\r\n"
-    )
+    size = 9_000_000
+    sent = b"Transfer-Encoding: chunked\r\n\r\n%x\r\n" % size + b" " * size + b"\r\nxyz\r\n"
     assert b" 413 " in raw(service, HEAD + sent)
     assert capfd.readouterr().err == ""
 
@@ -380,12 +377,9 @@ def test_who_does_not_read_an_answer_is_cut(monkeypatch):
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.connect(service.server_address[:2])
         client.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body)
-        process, end = psutil.Process(), time.monotonic() + 30
-        while not connections(process, service) and time.monotonic() < end:
-            time.sleep(0.05)  # it is accepted
-        while connections(process, service) and time.monotonic() < end:
-            time.sleep(0.2)
-        assert not connections(process, service)
+        process = psutil.Process()
+        until(lambda: connections(process, service), 30, 0.05)  # it is accepted
+        until(lambda: not connections(process, service), 30)
         client.close()
 
 
@@ -441,10 +435,7 @@ def test_the_threads_of_a_service_end_with_it():
     before = threading.active_count()
     with serving(fitted()[0]) as service:
         assert ask(service, "/predict", rows(1))[0] == 200
-    end = time.monotonic() + 20
-    while threading.active_count() > before and time.monotonic() < end:
-        time.sleep(0.05)
-    assert threading.active_count() <= before
+    until(lambda: threading.active_count() <= before, 20)
 
 
 def test_ctrl_c_ends_at_once_and_nothing_is_imported_from_the_working_folder(tmp_path):

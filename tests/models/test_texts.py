@@ -96,12 +96,8 @@ def test_a_text_is_the_number_of_a_column_of_numbers_only_if_it_is_no_category()
     read = pd.Series(["01", "1.0", "10", "1_0", "3", "1e1"])
     assert numbers.identity(read, "zone").tolist() == [0, 0, 1, -1, -1, 1]
     assert texts.identity(read[:2], "zone").tolist() == [0, 1]
-    assert flags.identity(pd.Series(["TRUE", "false", "True", "no"]), "zone").tolist() == [
-        1,
-        0,
-        1,
-        -1,
-    ]
+    words = pd.Series(["TRUE", "false", "True", "no"])
+    assert flags.identity(words, "zone").tolist() == [1, 0, 1, -1]
 
 
 def test_marks_of_numbers_are_those_of_the_training_records(tmp_path):

@@ -57,11 +57,8 @@ def test_the_weighted_mean_of_the_members():
     model = encoded_ensemble()
     assert model.names_ == ["bayes", "forest", "boosted"]
     X = model.encoder_.transform(frame)
-    parts = members(X, y)
-    total = sum(
-        w * parts[name].predict_proba(X)
-        for name, w in (("bayes", 1), ("forest", 3), ("boosted", 2))
-    )
+    parts, weights = members(X, y), {"bayes": 1, "forest": 3, "boosted": 2}
+    total = sum(w * parts[name].predict_proba(X) for name, w in weights.items())
     assert np.allclose(model.predict_proba(frame), total / 6, rtol=0, atol=1e-15)
     assert model.predict(frame).tolist() == NAMES[total.argmax(axis=1)].tolist()
     assert model.score(frame, NAMES[y]) > 0.9
@@ -123,13 +120,8 @@ def test_round_trip(tmp_path, make):
     assert again.predict_cost() == model.predict_cost()
     pd.testing.assert_frame_equal(again.predict_table(frame), model.predict_table(frame))
     files = sorted(str(p.relative_to(tmp_path / "m")) for p in (tmp_path / "m").rglob("*.*"))
-    assert files == [
-        "README.md",
-        "members/bayes/model.skops",
-        "members/boosted/model.skops",
-        "members/forest/model.skops",
-        "model.json",
-    ]
+    stored = [f"members/{name}/model.skops" for name in ("bayes", "boosted", "forest")]
+    assert files == ["README.md", *stored, "model.json"]
 
 
 def test_round_trip_of_a_regressor(tmp_path):

@@ -130,19 +130,9 @@ def test_calibrated_confidences_are_believed_and_loud_ones_are_not():
     """A gaussian naive Bayes on redundant features is the textbook's overconfident classifier."""
 
     def warnings(method):
-        synthetic = {
-            "samples": 4000,
-            "features": 12,
-            "informative": 2,
-            "redundant": 10,
-            "flip_y": 0.3,
-        }
-        raw = {
-            "dataset": {"synthetic": synthetic},
-            "classifier": {"kind": "gaussian_nb"},
-            "calibration": method,
-            "threshold": 0.75,
-        }
+        synthetic = {"samples": 4000, "features": 12, "informative": 2, "redundant": 10}
+        raw = {"dataset": {"synthetic": synthetic | {"flip_y": 0.3}}, "threshold": 0.75}
+        raw |= {"classifier": {"kind": "gaussian_nb"}, "calibration": method}
         problem = MultiStageProblem.from_config(MultiStageConfig.model_validate(raw))
         x = np.zeros(12, dtype=problem.space.dtype)
         return problem.walk(problem.decode(x)).warnings()

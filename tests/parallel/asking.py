@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -11,14 +11,16 @@ from framework.arrays import Array
 from framework.batch import Evaluated
 from framework.parallel.ray_evaluator import RayEvaluator
 from framework.problem import Problem
-from framework.run.evaluator import Evaluator
+from framework.run.evaluator import Evaluator, SerialEvaluator
 
 Make = Callable[[Problem], RayEvaluator]
 
 
-def collect_all(evaluator: Evaluator, n: int, seconds: float = 240.0) -> Evaluated:
-    """Collect until ``n`` rows are there, each once."""
-    pieces: list[Evaluated] = []
+def collect_all(
+    evaluator: Evaluator, n: int, pieces: Sequence[Evaluated] = (), seconds: float = 240.0
+) -> Evaluated:
+    """Collect until ``n`` rows are there, each once; ``pieces`` are there already."""
+    pieces = list(pieces)
     deadline = time.monotonic() + seconds
     while sum(map(len, pieces)) < n:
         assert time.monotonic() < deadline, f"{sum(map(len, pieces))} of {n} rows came in time"
@@ -32,6 +34,11 @@ def collect_all(evaluator: Evaluator, n: int, seconds: float = 240.0) -> Evaluat
 def score(evaluator: Evaluator, X: Array, start: int = 0) -> Evaluated:
     evaluator.submit(np.arange(start, start + len(X)), X)
     return collect_all(evaluator, len(X))
+
+
+def expected(problem: Problem, X: Array, start: int = 0) -> Evaluated:
+    """Return what the serial evaluator says."""
+    return score(SerialEvaluator(problem, 7), X, start)
 
 
 def assert_same(found: Evaluated, expected: Evaluated) -> None:

@@ -1,4 +1,4 @@
-"""Connect to Ray: our own cluster, a running one, one that dies, and the folders of sessions."""
+"""Connect to Ray: our own cluster, a running one, one that dies, its nodes, folders of sessions."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ import yaml
 
 from framework.errors import ClusterError
 from framework.parallel.cluster import cluster, guarded, session_folder
-from framework.parallel.nodes import call_in_thread
+from framework.parallel.nodes import answering, call_in_thread
 from framework.parallel.ray_evaluator import RayEvaluator
-from tests.command import TOY, run_program
+from tests.command import TOY, run_program, until
 from tests.ray_toys import Sphere
 
 
@@ -146,9 +146,7 @@ def ray_start(home: Path) -> Iterator[str]:
         stderr=subprocess.DEVNULL,
     )
     try:
-        deadline = time.monotonic() + 60
-        while closed(port) and time.monotonic() < deadline:
-            time.sleep(0.2)
+        until(lambda: not closed(port), 60)
         yield f"127.0.0.1:{port}"
     finally:
         os.killpg(process.pid, signal.SIGTERM)
@@ -339,3 +337,16 @@ def test_what_a_killed_process_left_goes_and_what_lives_stays(base):
     processes[1].kill()
     for process in processes:
         process.communicate()
+
+
+def test_nodes_answer_that_take_a_connection():
+    with (
+        socket.create_server(("127.0.0.1", 0)) as one,
+        socket.create_server(("127.0.0.1", 0)) as two,
+    ):
+        open_ports = [one.getsockname(), two.getsockname()]
+        with socket.create_server(("127.0.0.1", 0)) as closed:
+            refused = closed.getsockname()
+        nowhere = ("192.0.2.1", 9)  # of a network for documentation
+        assert answering([open_ports[0], refused, nowhere, open_ports[1]], 0.5) == {0, 3}
+    assert answering([], 0.5) == set()

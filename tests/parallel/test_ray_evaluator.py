@@ -26,7 +26,6 @@ from algorithms.general.baselines import RandomSearch
 from algorithms.multistage.exact import enumeration
 from algorithms.multistage.exact.search import METRICS, Exact
 from algorithms.multistage.problem import MultiStageProblem
-from framework.batch import Evaluated
 from framework.errors import ClusterError
 from framework.front import Front
 from framework.parallel.auto_evaluator import AutoEvaluator, _to_share
@@ -42,27 +41,19 @@ from framework.run.evaluator import Evaluator, SerialEvaluator
 from framework.settings import Budget
 from framework.testing import EVALUATOR_LAWS, check_elastic
 from framework.testing.evaluators import EvaluatorLaw
+from tests.command import until
 from tests.conftest import multistage, roles_of
 from tests.parallel.asking import (
     Make,
     assert_same,
     collect_all,
+    expected,
     gene_sets,
     genomes,
     score,
     wait_for_pids,
 )
-from tests.ray_toys import (
-    KILLER,
-    RAISER,
-    Orphan,
-    PartsToy,
-    Prey,
-    Sphere,
-    Unborn,
-    hunted,
-    power,
-)
+from tests.ray_toys import KILLER, RAISER, Orphan, PartsToy, Prey, Sphere, Unborn, hunted, power
 
 
 def test_importing_the_evaluator_does_not_import_ray() -> None:
@@ -97,8 +88,7 @@ def test_sigkill_changes_nothing(make: Make) -> None:
     victims = wait_for_pids(ray, 2)
     for pid in victims:
         os.kill(pid, signal.SIGKILL)
-    rest = collect_all(ray, 200 - sum(map(len, pieces)))
-    assert_same(Evaluated.concat([*pieces, rest]), score(SerialEvaluator(problem, 7), X))
+    assert_same(collect_all(ray, 200, pieces), expected(problem, X))
     assert not set(victims) & set(wait_for_pids(ray, 0))
 
 
@@ -117,8 +107,8 @@ def test_a_row_that_kills_its_worker_fails_alone(make: Make) -> None:
     assert found.errors[17].startswith("killed its worker 3 times (last: ")
     assert found.errors[17].endswith("and a process of its own")
     fine = np.arange(40) != 17
-    expected = score(SerialEvaluator(Sphere(), 7), X[fine])
-    assert found.values["near"][fine].tobytes() == expected.values["near"].tobytes()
+    alone = expected(Sphere(), X[fine])
+    assert found.values["near"][fine].tobytes() == alone.values["near"].tobytes()
 
 
 @pytest.mark.slow
@@ -127,10 +117,10 @@ def test_a_row_whose_workers_are_killed_by_others_is_scored_all_the_same(make: M
     X[3, 0] = KILLER
     ray, problem = make(Prey()), Prey()
     problem.driver = os.getppid()
-    expected = score(SerialEvaluator(problem, 7), X)
+    serial = expected(problem, X)
     found = score(ray, X)
     assert not found.errors
-    assert_same(found, expected)
+    assert_same(found, serial)
     assert ray.incidents()["workers_lost"] >= 3
 
 
@@ -172,7 +162,7 @@ def test_workers_that_die_while_they_load_the_problem_are_an_error(make: Make) -
 @pytest.mark.slow
 def test_workers_that_are_killed_before_they_are_ready_end_nothing(make: Make) -> None:
     X = genomes(2)
-    assert_same(score(make(Unborn()), X), score(SerialEvaluator(Sphere(), 7), X))
+    assert_same(score(make(Unborn()), X), expected(Sphere(), X))
 
 
 @pytest.mark.slow
@@ -213,10 +203,8 @@ def test_close_ends_the_workers(make: Make) -> None:
     ray = make(Sphere())
     pids = wait_for_pids(ray, 2)
     ray.close()
-    deadline = time.monotonic() + 60  # Ray ends them one after another, slowly where cores are few
-    while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+    # Ray ends them one after another, slowly where cores are few
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), 60)
     assert ray.collect() == []
     ray.close()
 
@@ -236,8 +224,7 @@ def test_the_serial_evaluator_says_how_far_the_parts_are(tmp_path: Path) -> None
     assert len(built) == len(seen) - 1 > 2
     assert built == sorted(built)
     assert seen[-1] == (0, 0)
-    at_once = SerialEvaluator(PartsToy(tmp_path / "other"), 7)
-    assert_same(pieces[0], score(at_once, X))
+    assert_same(pieces[0], expected(PartsToy(tmp_path / "other"), X))
     assert Counter((tmp_path / "log").read_text().split()).most_common(1)[0][1] == 1
 
 
@@ -277,7 +264,7 @@ def test_parts_held_at_the_start_are_not_built_again(make: Make, tmp_path: Path)
     problem = PartsToy(tmp_path / "log")
     X = gene_sets(30)
     problem.add_components(problem.build_components(problem.missing_components(X[:15])))
-    assert_same(score(make(problem), X), score(SerialEvaluator(PartsToy(tmp_path / "b"), 7), X))
+    assert_same(score(make(problem), X), expected(PartsToy(tmp_path / "b"), X))
     assert set(Counter(problem.log.read_text().split()).values()) == {1}
 
 
@@ -286,8 +273,7 @@ def test_large_parts_travel_through_the_object_store(make: Make, tmp_path: Path)
     problem = PartsToy(tmp_path / "log")
     X = np.arange(30_000, dtype=float).reshape(-1, 3)
     problem.space.upper[:] = 30_000.0
-    expected = score(SerialEvaluator(PartsToy(tmp_path / "other"), 7), X)
-    assert_same(score(make(problem), X), expected)
+    assert_same(score(make(problem), X), expected(PartsToy(tmp_path / "other"), X))
 
 
 @pytest.mark.slow
@@ -297,8 +283,7 @@ def test_parts_survive_the_death_of_workers(make: Make, tmp_path: Path) -> None:
     ray.submit(np.arange(60), X)
     for pid in wait_for_pids(ray, 2):
         os.kill(pid, signal.SIGKILL)
-    expected = score(SerialEvaluator(PartsToy(tmp_path / "other"), 7), X)
-    assert_same(collect_all(ray, 60), expected)
+    assert_same(collect_all(ray, 60), expected(PartsToy(tmp_path / "other"), X))
 
 
 @pytest.mark.slow
@@ -325,7 +310,7 @@ def test_parts_named_beforehand_are_built_on_the_workers(make: Make, tmp_path: P
     problem.build_components = None  # type: ignore[assignment, method-assign]
     keys = problem.missing_components(X)
     assert sum(ray.build(keys)) == len(keys) == problem.n_components
-    assert_same(score(ray, X), score(SerialEvaluator(PartsToy(tmp_path / "other"), 7), X))
+    assert_same(score(ray, X), expected(PartsToy(tmp_path / "other"), X))
     assert set(Counter(problem.log.read_text().split()).values()) == {1}
     assert list(ray.build(keys[:0])) == []
     assert list(make(Sphere()).build(keys)) == []  # no such thing as a part
@@ -341,13 +326,13 @@ def test_the_exact_front_is_the_same_and_the_driver_does_not_train(make, monkeyp
         return search(problem, algorithm, evaluator, budget=Budget(generations=1)), algorithm
 
     problem = multistage(max_stages=3)
-    expected, serial = front(SerialEvaluator(problem), problem)
+    wanted, serial = front(SerialEvaluator(problem), problem)
     problem = multistage(max_stages=3)
     ray = make(problem)
     monkeypatch.setattr(MultiStageProblem, "build_components", None)
     found, algorithm = front(ray, problem)
     assert problem.n_components == 63
-    assert_same(found.rows, expected.rows)
+    assert_same(found.rows, wanted.rows)
     assert algorithm.outcome().findings == serial.outcome().findings
 
 
@@ -484,7 +469,7 @@ def never() -> Evaluator:
 def test_auto_stays_serial_for_little_work() -> None:
     problem, X = Sphere(noise=0.1), genomes(300)
     evaluator, said = auto(problem, never, 0.9)
-    assert_same(score(evaluator, X), score(SerialEvaluator(problem, 7), X))
+    assert_same(score(evaluator, X), expected(problem, X))
     evaluator.close()
     assert len(said) == 1
     assert said[0].startswith("scored in this process")
@@ -503,7 +488,7 @@ def test_what_cannot_be_copied_to_workers_stays_serial(make: Make, lock: object,
     evaluator, said = auto(problem, lambda: make(Locked(lock)), 1.0)
     found = score(evaluator, X[:3])
     evaluator._measure(np.array([90.0, 0.0]), 3)
-    assert_same(found, score(SerialEvaluator(Sphere(noise=0.1), 7), X[:3]))
+    assert_same(found, expected(Sphere(noise=0.1), X[:3]))
     score(evaluator, X[3:5])
     evaluator.close()
     assert len(said) == 1
@@ -516,7 +501,7 @@ def test_auto_moves_to_ray_within_the_first_batch(make: Make) -> None:
     problem, X = Sphere(seconds=0.05, noise=0.1), genomes(500)
     evaluator, said = auto(problem, lambda: make(Sphere(noise=0.1)), 1.0)
     found = score(evaluator, X)
-    assert_same(found, score(SerialEvaluator(Sphere(noise=0.1), 7), X))
+    assert_same(found, expected(Sphere(noise=0.1), X))
     evaluator.close()
     assert len(said) == 1
     assert said[0].startswith("scored on Ray from now on: about ")

@@ -57,6 +57,10 @@ class Finite(RandomSearch):
         self.reason = "covered" if self.done else ""
 
 
+def random_search(batch=10, cls=RandomSearch):
+    return cls(PROBLEM, ROLES, seed=0, batch=batch)
+
+
 def open_journal(path):
     return Journal(path, {}, metrics=PROBLEM.metric_names, d=4, dtype=PROBLEM.space.dtype)
 
@@ -64,15 +68,8 @@ def open_journal(path):
 def search(budget, path=None, problem=PROBLEM, evaluator=None, cls=RandomSearch, batch=10):
     """Run; return the front and what an callback saw."""
     recorder = Recorder()
-    algorithm = cls(PROBLEM, ROLES, seed=0, batch=batch)
-    go = partial(
-        run,
-        PROBLEM,
-        algorithm,
-        evaluator or SerialEvaluator(problem),
-        budget=budget,
-        callbacks=[recorder],
-    )
+    asked = PROBLEM, random_search(batch, cls), evaluator or SerialEvaluator(problem)
+    go = partial(run, *asked, budget=budget, callbacks=[recorder])
     if path is None:
         return go(), recorder
     with open_journal(path) as journal:
@@ -177,16 +174,9 @@ def test_a_gate_ends_a_run_at_the_same_row(tmp_path, order):
     path = tmp_path / "journal.bin"
     for _ in range(2):
         with open_journal(path) as journal:
-            recorder, random = Recorder(), RandomSearch(PROBLEM, ROLES, seed=0, batch=10)
-            found = run(
-                PROBLEM,
-                random,
-                ShuffledEvaluator(PROBLEM, 0, order),
-                budget=Budget(evaluations=80),
-                journal=journal,
-                callbacks=[recorder],
-                stopping_criterion=gate,
-            )
+            recorder, evaluator = Recorder(), ShuffledEvaluator(PROBLEM, 0, order)
+            how = {"budget": Budget(evaluations=80), "journal": journal, "callbacks": [recorder]}
+            found = run(PROBLEM, random_search(), evaluator, stopping_criterion=gate, **how)
         assert (recorder.end.evaluations, recorder.end.stopped) == (30, "enough")
         same_front(found, expected, "gate")
         assert [rows for rows, _ in seen] == [10, 20, 30]
@@ -212,7 +202,7 @@ def test_too_many_failures_stop_a_run_once_enough_rows_are_in():
 
 
 def test_failures_within_the_budget_do_not(tmp_path):
-    genomes = RandomSearch(PROBLEM, ROLES, seed=0, batch=10).ask()
+    genomes = random_search().ask()
     failing = FailingProblem(PROBLEM, [genomes[0].tobytes()], [genomes[1].tobytes()])
     front, recorder = search(Budget(generations=9, max_failed_share=0.05), problem=failing)
     assert recorder.end.stopped == "generations"
@@ -279,25 +269,16 @@ def test_rows_that_a_search_would_pass_over_are_named(tmp_path):
     path = tmp_path / "journal.bin"
     search(Budget(generations=3), path)
     with open_journal(path) as journal:
-        driver = Driver(
-            PROBLEM,
-            RandomSearch(PROBLEM, ROLES, seed=0, batch=10),
-            SerialEvaluator(PROBLEM),
-            budget=Budget(generations=9),
-            journal=journal,
-        )
+        asked = PROBLEM, random_search(), SerialEvaluator(PROBLEM)
+        driver = Driver(*asked, budget=Budget(generations=9), journal=journal)
         driver.n_proposed = 10
         with pytest.raises(JournalError, match="go on after row 0, found"):
             driver.run()
 
 
 def test_values_that_nobody_computes_are_not_waited_for():
-    driver = Driver(
-        PROBLEM,
-        RandomSearch(PROBLEM, ROLES, seed=0, batch=10),
-        SerialEvaluator(PROBLEM),
-        budget=Budget(generations=2),
-    )
+    asked = PROBLEM, random_search(), SerialEvaluator(PROBLEM)
+    driver = Driver(*asked, budget=Budget(generations=2))
     driver.propose_pending()
     driver._submitted = 0  # as after a resume at a wrong row
     driver.evaluator._queue.clear()
@@ -324,28 +305,24 @@ def test_looks_ahead_as_far_as_the_algorithm_allows():
     assert evaluator.most == 2
 
 
-def wrong(piece, how):
-    if how == "an unknown row":
-        return Evaluated(piece.ids + 1000, piece.X, piece.values)
-    if how == "a row twice":
-        ids = piece.ids.copy()
-        ids[1] = ids[0]
-        return Evaluated(ids, piece.X, piece.values)
-    if how == "other genomes":
-        return Evaluated(piece.ids, piece.X[::-1], piece.values)
-    if how == "NaN without an error":
-        return Evaluated(piece.ids, piece.X, {**piece.values, "f1": np.full(len(piece), np.nan)})
-    return Evaluated(piece.ids, piece.X, {"f1": piece.values["f1"]})
+def nan_of(piece):
+    return piece.values | {"f1": np.full(len(piece), np.nan)}
 
 
-@pytest.mark.parametrize(
-    "how",
-    ["an unknown row", "a row twice", "other genomes", "NaN without an error", "a missing metric"],
-)
+WRONG = {
+    "an unknown row": lambda p: Evaluated(p.ids + 1000, p.X, p.values),
+    "a row twice": lambda p: Evaluated(np.where(p.ids == p.ids[1], p.ids[0], p.ids), p.X, p.values),
+    "other genomes": lambda p: Evaluated(p.ids, p.X[::-1], p.values),
+    "NaN without an error": lambda p: Evaluated(p.ids, p.X, nan_of(p)),
+    "a missing metric": lambda p: Evaluated(p.ids, p.X, {"f1": p.values["f1"]}),
+}
+
+
+@pytest.mark.parametrize("how", WRONG)
 def test_a_wrong_answer_is_refused_before_it_is_written(tmp_path, how):
     class Wrong(SerialEvaluator):
         def collect(self, timeout=None):
-            return [wrong(piece, how) for piece in super().collect(timeout)]
+            return [WRONG[how](piece) for piece in super().collect(timeout)]
 
     path = tmp_path / "journal.bin"
     with pytest.raises(ContractError, match="collect: expected"):
@@ -412,7 +389,7 @@ def test_generations_count_those_after_the_first(generations, cls, batch):
     ],
 )
 def test_rows_scored_at_once_are_those_that_were_waited_for(tmp_path, cls, batch, budget):
-    genomes = RandomSearch(PROBLEM, ROLES, seed=0, batch=200).ask()[::15]
+    genomes = random_search(200).ask()[::15]
     problem = FailingProblem(PROBLEM, [x.tobytes() for x in genomes], [])
     found = []
     for kind in (AtOnce, Submitted):
@@ -438,7 +415,7 @@ def test_a_wrong_answer_at_once_is_refused_before_it_is_written(tmp_path, cls):
     class Wrong(SerialEvaluator):
         def score(self, ids, X):
             rows = super().score(ids, X)
-            return rows and wrong(rows, "other genomes")
+            return rows and WRONG["other genomes"](rows)
 
     path = tmp_path / "journal.bin"
     with pytest.raises(ContractError, match="score: expected the genomes"):
@@ -520,8 +497,7 @@ def test_callbacks_are_told_of_the_parts_that_a_batch_waits_for():
             self.work.append((work.what, work.done, work.total))
 
     listener = Listener()
-    algorithm = RandomSearch(PROBLEM, ROLES, seed=0, batch=10)
     budget = Budget(generations=2)
-    run(PROBLEM, algorithm, Slow(PROBLEM), budget=budget, callbacks=[listener])
+    run(PROBLEM, random_search(), Slow(PROBLEM), budget=budget, callbacks=[listener])
     assert listener.work == [("gen 0 · parts", done, 4) for done in (1, 2, 3)]
     assert len(listener.seen) == 3

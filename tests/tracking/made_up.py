@@ -92,6 +92,12 @@ def start(path: Path, *, uid: str = "u1", **changes: object) -> RunDir:
     return run_dir
 
 
+def describe(run_dir: RunDir, **changes: object) -> RunDir:
+    """Change what is known of the problem of a run."""
+    run_dir.about_file.write_text(json.dumps(run_dir.about() | changes), encoding="utf-8")
+    return run_dir
+
+
 def search(run_dir: RunDir, first: int, last: int, rows: int = 20) -> None:
     """Write the batches ``first`` to ``last - 1`` to the journal."""
     shape = {"metrics": tuple(m.name for m in METRICS), "d": GENES, "dtype": np.dtype("i1")}
@@ -128,10 +134,10 @@ def end(run_dir: RunDir, status: str = "done", wall_s: float = 12.5) -> None:
     )
 
 
-def finished(path: Path, **changes: object) -> RunDir:
-    """Make the directory of a run of 15 batches that has ended."""
+def finished(path: Path, batches: int = 15, **changes: object) -> RunDir:
+    """Make the directory of a run of so many batches that has ended."""
     run_dir = start(path, **changes)
-    search(run_dir, 0, 15)
+    search(run_dir, 0, batches)
     end(run_dir)
     return run_dir
 

@@ -52,10 +52,20 @@ def sweep(plan: SweepPlan, out: Path) -> tuple[dict, list[EndedTrial]]:
     return summary, told
 
 
+def swept(folder: Path, content: dict) -> tuple[dict, list[EndedTrial]]:
+    """Do so with a file's content, in ``out`` of a folder."""
+    return sweep(plan_of(folder, content), folder / "out")
+
+
+def study_of(database: Path) -> optuna.Study:
+    """Return the only study in a database."""
+    url = f"sqlite:///{database}"
+    (name,) = optuna.get_all_study_names(url)
+    return optuna.load_study(study_name=name, storage=url)
+
+
 def trials(out: Path) -> list[tuple]:
     """Return number, state, parameters and values of every trial in the study."""
-    url = f"sqlite:///{out / 'optuna.db'}"
-    names = optuna.get_all_study_names(url)
-    assert len(names) == 1
-    study = optuna.load_study(study_name=names[0], storage=url)
-    return [(t.number, t.state.name, t.params, t.values) for t in study.trials]
+    return [
+        (t.number, t.state.name, t.params, t.values) for t in study_of(out / "optuna.db").trials
+    ]

@@ -19,22 +19,26 @@ def arguments(command, *words):
     return parser.parse_args(words)
 
 
-def test_ui_says_that_the_port_is_taken(tmp_path):
+@pytest.fixture
+def uri(tmp_path):
+    """Return the address of a store that is there."""
     (tmp_path / "mlflow.db").touch()
+    return f"sqlite:///{tmp_path}/mlflow.db"
+
+
+def test_ui_says_that_the_port_is_taken(uri):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        uri = f"sqlite:///{tmp_path}/mlflow.db"
         with pytest.raises(InputError, match=f"expected a free port .* {port} cannot be used"):
             Ui.run(arguments(Ui, "--uri", uri, "--port", str(port)))
 
 
-def test_ui_says_that_the_port_was_taken_while_mlflow_started(tmp_path, monkeypatch):
-    (tmp_path / "mlflow.db").touch()
+def test_ui_says_that_the_port_was_taken_while_mlflow_started(uri, monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         monkeypatch.setattr(ui, "_answers", lambda server, *_: server.kill() or server.wait() > 0)
         checks = iter([lambda *_: None, ui._check_port])
         monkeypatch.setattr(ui, "_check_port", lambda *place: next(checks)(*place))
-        words = "--uri", f"sqlite:///{tmp_path}/mlflow.db", "--port", str(taken.getsockname()[1])
+        words = "--uri", uri, "--port", str(taken.getsockname()[1])
         with pytest.raises(InputError, match="cannot be used"):
             Ui.run(arguments(Ui, *words))
 
@@ -47,10 +51,9 @@ def test_ui_says_that_the_port_was_taken_while_mlflow_started(tmp_path, monkeypa
         (["--uri", "http://host:5000"], "open http://host:5000 in a browser"),
     ],
 )
-def test_ui_says_that_the_address_is_wrong(tmp_path, words, sentence):
-    (tmp_path / "mlflow.db").touch()
+def test_ui_says_that_the_address_is_wrong(uri, words, sentence):
     with pytest.raises(InputError, match=sentence):
-        Ui.run(arguments(Ui, "--uri", f"sqlite:///{tmp_path}/mlflow.db", *words))
+        Ui.run(arguments(Ui, "--uri", uri, *words))
 
 
 def test_ui_says_that_there_is_no_store(tmp_path, monkeypatch):
@@ -80,9 +83,8 @@ def test_sync_while_the_run_is_logged(tmp_path):
 
 def test_sync_to_a_server_that_is_away(tmp_path, capsys):
     run_dir = made_up.start(tmp_path / "out")
-    assert (
-        Sync.run(arguments(Sync, str(run_dir.path), "--uri", "http://127.0.0.1:9")).exit_code == 2
-    )
+    words = str(run_dir.path), "--uri", "http://127.0.0.1:9"
+    assert Sync.run(arguments(Sync, *words)).exit_code == 2
     error = capsys.readouterr().err.strip()
     assert error.startswith(f"paretolab: {run_dir.path}: expected to log to http://127.0.0.1:9")
     assert len(error.splitlines()) == 1
@@ -104,9 +106,8 @@ def test_an_experiment_is_a_run_with_its_cells_below(tmp_path, monkeypatch, stor
     [kept] = [e for e in store.client.search_experiments() if e.name == "little"]
     runs = store.client.search_runs([kept.experiment_id])
     [parent] = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
-    assert (
-        r"Compares by tens, grid\* on convex, concave." in parent.data.tags["mlflow.note.content"]
-    )
+    note = parent.data.tags["mlflow.note.content"]
+    assert r"Compares by tens, grid\* on convex, concave." in note
     below = {run.data.tags.get("mlflow.parentRunId") for run in runs} - {None}
     assert len(runs) == 5
     assert below == {parent.info.run_id}

@@ -1,4 +1,3 @@
-import json
 from itertools import combinations
 
 import matplotlib.image
@@ -13,8 +12,8 @@ from framework.batch import Evaluated
 from framework.experiment.export import marked
 from framework.front import Front
 from framework.roles import Metric, Objective, Roles
-from tests.tracking.made_up import finished
-from tests.tracking.test_run_report import is_a_picture
+from tests.tracking.made_up import describe, finished
+from tests.tracking.pictures import is_a_picture
 from tracking.figures.hull_figures import _det, rates_png, read_error_rates, read_hull
 from tracking.figures.run_data import read_run_data
 from tracking.figures.run_report import write_plots
@@ -60,11 +59,8 @@ def test_points_in_a_plane_have_no_facets():
 
 @pytest.fixture
 def run_dir(tmp_path):
-    found = finished(tmp_path / "out")
-    about = found.about()
-    about["anchors"] = [[1.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 1.0]]
-    found.about_file.write_text(json.dumps(about))
-    return found
+    anchors = [[1.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 1.0]]
+    return describe(finished(tmp_path / "out"), anchors=anchors)
 
 
 def test_a_front_with_points_of_reference_is_drawn_with_its_hull(run_dir):
@@ -81,9 +77,7 @@ def test_a_front_with_points_of_reference_is_drawn_with_its_hull(run_dir):
 
 
 def test_no_points_of_reference_no_hull(run_dir):
-    about = run_dir.about()
-    about["anchors"] = None
-    run_dir.about_file.write_text(json.dumps(about))
+    describe(run_dir, anchors=None)
     assert read_hull(run_dir, read_run_data(run_dir)) is None
     assert read_error_rates(read_run_data(run_dir)) is None  # it has one of the two rates
 

@@ -5,7 +5,6 @@ import subprocess
 import time
 import traceback
 
-import optuna
 import pandas as pd
 import pytest
 from optuna.trial import TrialState
@@ -23,8 +22,7 @@ def content(folder, **changes):
 
 
 def trials_of(folder):
-    url = f"sqlite:///{folder / 'study.db'}"
-    return optuna.load_study(study_name="little", storage=url).trials
+    return sweeps.study_of(folder / "study.db").trials
 
 
 def child(work):

@@ -24,10 +24,7 @@ FRONT = {"explore.html", "front.png"}
 
 def with_objectives(run_dir: RunDir, n: int) -> RunDir:
     """Keep the first n objectives."""
-    about = run_dir.about()
-    about["objectives"] = about["objectives"][:n]
-    run_dir.about_file.write_text(json.dumps(about))
-    return run_dir
+    return made_up.describe(run_dir, objectives=run_dir.about()["objectives"][:n])
 
 
 def test_amounts_of_several_orders_of_magnitude_are_drawn_by_ratios(tmp_path):
@@ -107,9 +104,7 @@ def test_background_is_dominated_and_sampled(run_dir):
 
 def with_constraint(run_dir: RunDir, **constraint) -> RunDir:
     """Let a constraint hold, for a front that keeps to it."""
-    about = run_dir.about()
-    about["constraints"] = [constraint]
-    run_dir.about_file.write_text(json.dumps(about))
+    made_up.describe(run_dir, constraints=[constraint])
     names = run_dir.front().gene_names
     with run_dir.journal() as journal:
         Front.from_journal(journal, run_dir.roles(), names).save(run_dir.front_file)
@@ -165,19 +160,10 @@ def with_system(run_dir: RunDir, stages: int, features: int, classes: int = 2) -
     """Put a chosen system into a directory, as its model would."""
     run_dir.model.mkdir(exist_ok=True)
     answers = {f"class {c} & <more>": 20 // classes for c in range(classes)}
+    names = [tuple(f"feature_{j}_{i}" for i in range(features)) for j in range(stages)]
     found = [
-        StageWalk(
-            tuple(f"feature_{j}_{i}" for i in range(features)),
-            5.0,
-            5.0 * (j + 1),
-            299 - 20 * j,
-            answers,
-            9,
-            0.91,
-            0.1,
-            1e-6,
-        )
-        for j in range(stages)
+        StageWalk(own, 5.0, 5.0 * (j + 1), 299 - 20 * j, answers, 9, 0.91, 0.1, 1e-6)
+        for j, own in enumerate(names)
     ]
     walk = Walk(299, 500, "none", tuple(found))
     solution = int(run_dir.front().ids[0])

@@ -7,20 +7,18 @@ import pytest
 from optuna.trial import TrialState, create_trial
 
 from framework.cli.arguments import SHIPPED
+from framework.errors import InputError
 from framework.experiment.config import changed
 from framework.experiment.run_dir import RunDir
 from tests.tracking import sweeps
-from tracking.sweep import run as sweep_run
 from tracking.sweep.config import load_plan
 from tracking.sweep.sampling import draw_trial
 
+EVOLUTION = ["nsga2", "sms_emoa"]
 SPACE = {
-    "algorithm.population": {
-        "choices": [10, 20],
-        "when": {"algorithm.kind": ["nsga2", "sms_emoa"]},
-    },
+    "algorithm.population": {"choices": [10, 20], "when": {"algorithm.kind": EVOLUTION}},
     "algorithm.batch": {"low": 5, "high": 20, "when": {"algorithm.kind": "random"}},
-    "algorithm.kind": {"choices": ["random", "nsga2", "sms_emoa"]},
+    "algorithm.kind": {"choices": ["random", *EVOLUTION]},
     "problem.d": {"choices": [3, 4, 5]},
 }
 
@@ -29,10 +27,8 @@ def content(space=None, **changes):
     return sweeps.raw(search_space=SPACE if space is None else space, **changes)
 
 
-def test_a_sweep_over_searches(tmp_path, monkeypatch):
-    monkeypatch.setattr(sweep_run, "write_sweep_figures", lambda *_: None)  # slow
-    plan = sweeps.plan_of(tmp_path, content(trials=14))
-    summary, _ = sweeps.sweep(plan, tmp_path / "out")
+def test_a_sweep_over_searches(tmp_path, plain):
+    summary, _ = sweeps.swept(tmp_path, content(trials=14))
     assert (summary["trials_complete"], summary["trials_failed"]) == (14, 0)
     seen = set()
     for number, _, params, _ in sweeps.trials(tmp_path / "out"):
@@ -53,7 +49,7 @@ def test_a_sweep_over_searches(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_pictures_have_gaps(tmp_path):
-    sweeps.sweep(sweeps.plan_of(tmp_path, content(trials=12)), tmp_path / "out")
+    sweeps.swept(tmp_path, content(trials=12))
     assert '"none"' in (tmp_path / "out" / "sweep.html").read_text(encoding="utf-8")
 
 
@@ -89,3 +85,25 @@ def test_whole_numbers_by_request(tmp_path):
     plan = sweeps.plan_of(tmp_path, content(space, sampler="random"))
     assert {draw_trial(plan, []).params["problem.noise"]} <= {0, 1, 2, 3}
     assert plan.whole == {"problem.noise"}
+
+
+# --- Gaussian processes, which need a package of their own --------------------------------------
+
+WIDE = {"problem.noise": {"low": 0, "high": 0.2}, "algorithm.batch": {"low": 2, "high": 60}}
+
+
+@pytest.mark.slow
+def test_gaussian_processes_draw_twice_the_same(tmp_path):
+    pytest.importorskip("torch")
+    content = sweeps.raw(search_space=WIDE, sampler="gp", trials=14)  # ten are drawn at random
+    plan = sweeps.plan_of(tmp_path, content)
+    for name in ("a", "b"):
+        sweeps.sweep(plan, tmp_path / name)
+    assert sweeps.trials(tmp_path / "a") == sweeps.trials(tmp_path / "b")
+    assert len(sweeps.trials(tmp_path / "a")) == 14
+
+
+def test_without_its_package_the_extra_of_a_sampler_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("tracking.sweep.config.find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"package torch .*'paretolab\[gp\]'"):
+        sweeps.plan_of(tmp_path, sweeps.raw(search_space=WIDE, sampler="gp"))

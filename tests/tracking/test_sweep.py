@@ -12,7 +12,7 @@ from framework.cli.main import main
 from framework.experiment.config import load_config
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem, make_roles
-from tests.command import small, write
+from tests.command import refused, small, write
 from tests.tracking import sweeps
 from tracking.mlflow_log.store import UploadState
 from tracking.mlflow_log.tracker import MlflowTracker
@@ -24,8 +24,7 @@ from tracking.sweep.trial_values import TrialMeter
 def done(tmp_path_factory):
     """One finished sweep: its directory, summary and what was shown."""
     folder = tmp_path_factory.mktemp("sweep")
-    summary, told = sweeps.sweep(sweeps.plan_of(folder, sweeps.raw()), folder / "out")
-    return folder / "out", summary, told
+    return folder / "out", *sweeps.swept(folder, sweeps.raw())
 
 
 def of_trial(out, number):
@@ -112,8 +111,7 @@ def test_the_command(done, tmp_path, capsys, plain):
     assert "4/4 · trial 3: hypervolume 0." in output.err
     assert "best 4 of 4" in output.out
     assert "0 (as configured)" in output.out.replace("* ", "")
-    assert main(["sweep", str(path), "--out", str(tmp_path / "out")]) == 2
-    assert "goes on with that one" in capsys.readouterr().err
+    refused(capsys, "goes on with that one", "sweep", path, "--out", tmp_path / "out")
     # more trials go on from the first four, as if there had been twelve from the start
     args = ["resume", str(tmp_path / "out"), "--set", "sweep.trials=12", "--quiet"]
     assert main(args) == 0
@@ -145,7 +143,7 @@ def test_another_sweep_is_refused(done, capsys):
 
 @pytest.mark.slow
 def test_another_seed_is_another_sweep(done, tmp_path, plain):
-    sweeps.sweep(sweeps.plan_of(tmp_path, sweeps.raw(seed=1)), tmp_path / "out")
+    sweeps.swept(tmp_path, sweeps.raw(seed=1))
     assert sweeps.trials(tmp_path / "out")[1:] != sweeps.trials(done[0])[1:]
 
 
@@ -174,8 +172,7 @@ def test_ray_has_the_same_study(done, tmp_path, capsys, plain):
 
 
 def test_asynchronous_has_every_trial_once(tmp_path, plain):
-    plan = sweeps.plan_of(tmp_path, sweeps.raw(asynchronous=True))
-    sweeps.sweep(plan, tmp_path / "out")
+    sweeps.swept(tmp_path, sweeps.raw(asynchronous=True))
     study = sweeps.trials(tmp_path / "out")
     assert [(number, state) for number, state, *_ in study] == [(n, "COMPLETE") for n in range(12)]
 
@@ -194,13 +191,8 @@ def test_two_at_once_are_refused(done, tmp_path, capsys, plain):
 
 def failing(**changes):
     """zdt1 needs two genes: trials with one fail when their problem is made."""
-    content = sweeps.raw(
-        search_space={
-            "problem.d": {"choices": [1, 3]},
-            "problem.name": {"choices": ["lotz", "zdt1"]},
-        },
-        **changes,
-    )
+    space = {"problem.d": {"choices": [1, 3]}, "problem.name": {"choices": ["lotz", "zdt1"]}}
+    content = sweeps.raw(search_space=space, **changes)
     content["problem"] = {"kind": "function", "name": "lotz", "d": 5}
     return content
 
@@ -208,7 +200,7 @@ def failing(**changes):
 def test_a_trial_that_raises_is_told_and_the_sweep_goes_on(tmp_path, plain):
     content = failing(sampler="random")
     content["problem"]["d"] = 3
-    summary, told = sweeps.sweep(sweeps.plan_of(tmp_path, content), tmp_path / "out")
+    summary, told = sweeps.swept(tmp_path, content)
     study = sweeps.trials(tmp_path / "out")
     wrong = [params == {"problem.d": 1, "problem.name": "zdt1"} for _, _, params, _ in study]
     assert 0 < sum(wrong) < 12
@@ -218,13 +210,11 @@ def test_a_trial_that_raises_is_told_and_the_sweep_goes_on(tmp_path, plain):
     number = wrong.index(True)
     assert not told[number].outcome.values
     assert "expected d of at least 2 for zdt1, found 1" in told[number].outcome.error
-    assert of_trial(tmp_path / "out", number).summary() == {
-        "status": "failed",
-        "error": told[number].outcome.error,
-    }
+    error = told[number].outcome.error
+    assert of_trial(tmp_path / "out", number).summary() == {"status": "failed", "error": error}
     frame = pd.read_csv(tmp_path / "out" / "trials.csv")
-    assert frame["error"][number] == told[number].outcome.error
-    again, more = sweeps.sweep(sweeps.plan_of(tmp_path, content), tmp_path / "out")
+    assert frame["error"][number] == error
+    again, more = sweeps.swept(tmp_path, content)
     assert more == []
     assert again["trials_failed"] == sum(wrong)
 
@@ -251,8 +241,7 @@ def test_when_all_fail(tmp_path, capsys, plain):
 @pytest.mark.slow
 def test_two_directions(tmp_path, plain):
     directions = [{"metric": "best_f2", "sense": "min"}, {"metric": "evaluations", "sense": "min"}]
-    plan = sweeps.plan_of(tmp_path, sweeps.raw(directions=directions))
-    summary, _ = sweeps.sweep(plan, tmp_path / "out")
+    summary, _ = sweeps.swept(tmp_path, sweeps.raw(directions=directions))
     values = np.array([trial[3] for trial in sweeps.trials(tmp_path / "out")])
     best = [trial["trial"] for trial in summary["best"]]
     assert len(best) > 1
@@ -283,14 +272,10 @@ def test_share_of_reference(done, tmp_path, plain):
 @pytest.mark.slow
 def test_the_best_trial_has_a_model_and_a_report(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    config = small(
-        sweep={
-            "search_space": {"algorithm.population": {"choices": [20, 30]}},
-            "directions": [{"metric": "hypervolume", "sense": "max"}],
-            "trials": 2,
-        }
-    )
-    write(tmp_path / "sweep.yaml", config)
+    space = {"algorithm.population": {"choices": [20, 30]}}
+    directions = [{"metric": "hypervolume", "sense": "max"}]
+    sweep = {"search_space": space, "directions": directions, "trials": 2}
+    write(tmp_path / "sweep.yaml", small(sweep=sweep))
     assert main(["sweep", "sweep.yaml", "--out", "out", "--quiet"]) == 0
     out = RunDir(tmp_path / "out")
     best = out.path / "trials" / f"{out.summary()['best'][0]['trial']:03d}"
@@ -301,9 +286,8 @@ def test_the_best_trial_has_a_model_and_a_report(tmp_path, monkeypatch):
 def test_each_trial_is_a_nested_run(tmp_path, store):
     content = failing(trials=6)
     content["problem"]["d"] = 3
-    out = tmp_path / "out"
-    sweeps.sweep(sweeps.plan_of(tmp_path, content), out)
-    run_dir = RunDir(out)
+    sweeps.swept(tmp_path, content)
+    run_dir, out = RunDir(tmp_path / "out"), tmp_path / "out"
     assert Uploader(run_dir, store.uri, "sweep").upload(final=True)
     state = UploadState.load(run_dir)
     assert len(state.runs) == 7
@@ -330,7 +314,7 @@ def test_each_trial_is_a_nested_run(tmp_path, store):
 
 def test_a_password_stays_here(tmp_path, store, done, plain):
     out = tmp_path / "out"
-    sweeps.sweep(sweeps.plan_of(tmp_path, sweeps.raw(trials=1)), out)
+    sweeps.swept(tmp_path, sweeps.raw(trials=1))
     text = yaml.safe_load((out / "sweep.yaml").read_text())
     text["storage"] = "postgresql://me:secret@host/db"
     (out / "sweep.yaml").write_text(yaml.safe_dump(text))
@@ -349,5 +333,5 @@ def test_what_follows_a_sweep_is_started_and_ended(tmp_path, monkeypatch, store)
 
     monkeypatch.setattr(MlflowTracker, "on_written", ended)
     content = sweeps.raw(trials=1) | {"tracking": {"uri": store.uri, "experiment": "followed"}}
-    sweeps.sweep(sweeps.plan_of(tmp_path, content), tmp_path / "out")
+    sweeps.swept(tmp_path, content)
     assert seen == ["started", "ended"]

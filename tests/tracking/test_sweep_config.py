@@ -46,24 +46,21 @@ def test_no_section_and_repetitions_of_the_run(tmp_path):
     assert "expected a sweep, found a run; use `paretolab run" in complaint(tmp_path, content)
 
 
+SHARE = [{"metric": "share_of_reference", "sense": "max"}]
+
+
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
         (
             {"directions": [{"metric": "best_f9", "sense": "min"}]},
-            "sweep.directions.0.metric: expected one of hypervolume, "
-            "hypervolume_expected, front_size, evaluations, "
-            "wall_s, best_f1, best_f2; found 'best_f9'; did you mean 'best_f2'?",
+            "sweep.directions.0.metric: expected one of hypervolume, hypervolume_expected, "
+            "front_size, evaluations, wall_s, best_f1, best_f2; found 'best_f9'; did you mean "
+            "'best_f2'?",
         ),
+        ({"directions": SHARE}, "found 'share_of_reference'; it needs sweep.reference"),
         (
-            {"directions": [{"metric": "share_of_reference", "sense": "max"}]},
-            "found 'share_of_reference'; it needs sweep.reference",
-        ),
-        (
-            {
-                "directions": [{"metric": "share_of_reference", "sense": "max"}],
-                "reference": "no.csv",
-            },
+            {"directions": SHARE, "reference": "no.csv"},
             "expected a CSV or Parquet file, found no such file",
         ),
         (
@@ -73,9 +70,8 @@ def test_no_section_and_repetitions_of_the_run(tmp_path):
     ],
 )
 def test_mistakes_that_need_the_problem(tmp_path, changes, line):
-    plan = sweeps.plan_of(tmp_path, sweeps.raw(**changes))
     with pytest.raises(InputError) as error:
-        sweeps.sweep(plan, tmp_path / "out")
+        sweeps.swept(tmp_path, sweeps.raw(**changes))
     assert line in str(error.value)
 
 
@@ -101,6 +97,5 @@ def test_a_grid_has_every_combination_once(tmp_path):
         "little.yaml: sweep.trials: expected at most the grid's 6 points, found 7"
     )
     content["sweep"]["search_space"]["problem.noise"] = {"low": 0, "high": 0.2}
-    assert "problem.noise: expected choices, which a grid is made of" in complaint(
-        tmp_path, content
-    )
+    line = "problem.noise: expected choices, which a grid is made of"
+    assert line in complaint(tmp_path, content)

@@ -76,8 +76,7 @@ def split_sweep(**changes):
 
 @pytest.mark.slow
 def test_repeats_on_other_splits(tmp_path):
-    plan = sweeps.plan_of(tmp_path, split_sweep(repeats=3, resplit=True, trials=2))
-    sweeps.sweep(plan, tmp_path / "out")
+    sweeps.swept(tmp_path, split_sweep(repeats=3, resplit=True, trials=2))
     for number, _, _, (value,) in sweeps.trials(tmp_path / "out"):
         trial = RunDir(tmp_path / "out" / "trials" / f"{number:03d}")
         runs = trial.children()
@@ -91,8 +90,7 @@ def test_repeats_on_other_splits(tmp_path):
 
 def test_trials_may_be_judged_by_what_is_expected(tmp_path):
     direction = {"metric": "hypervolume_expected", "sense": "max"}
-    plan = sweeps.plan_of(tmp_path, split_sweep(directions=[direction], trials=1))
-    sweeps.sweep(plan, tmp_path / "out")
+    sweeps.swept(tmp_path, split_sweep(directions=[direction], trials=1))
     ((_, _, _, (value,)),) = sweeps.trials(tmp_path / "out")
     run = RunDir(tmp_path / "out" / "trials" / "000")
     front = run.front()
@@ -179,8 +177,6 @@ def test_constraints_and_the_rule(tmp_path):
 
 
 def test_the_rule_may_change_in_a_study(tmp_path):
-    plan = sweeps.plan_of(tmp_path, sweeps.raw(directions=TWO, trials=2))
-    sweeps.sweep(plan, tmp_path / "out")
-    again = sweeps.plan_of(tmp_path, sweeps.raw(directions=TWO, trials=2, choose="nearest"))
-    summary, shown = sweeps.sweep(again, tmp_path / "out")
+    sweeps.swept(tmp_path, sweeps.raw(directions=TWO, trials=2))
+    summary, shown = sweeps.swept(tmp_path, sweeps.raw(directions=TWO, trials=2, choose="nearest"))
     assert (summary["trials_complete"], shown) == (2, [])

@@ -38,28 +38,28 @@ def started(value):
     )
 
 
+NOISE = "problem.noise: expected"
+ONE_OR_TWO = {"low": 1, "high": 2}
+GRID = {"sampler": "grid", "search_space": {"problem.d": {"choices": [3, 4]}}, "trials": 2}
+UNKNOWN = "sweep.search_space: unknown key; expected a dotted"
+BESIDE = "algorithm.batch.low: beside algorithm.kind nsga2: unknown key; expected one of "
+WHEN = "when: expected a key of the search space that has choices, found"
 MISTAKES = [
     # keys
     (
-        space(algorithm__bach={"low": 1, "high": 2}),
-        "sweep.search_space: unknown key; expected a dotted key of the configuration, found "
-        "'algorithm.bach'; did you mean 'algorithm.batch'?",
+        space(algorithm__bach=ONE_OR_TWO),
+        f"{UNKNOWN} key of the configuration, found 'algorithm.bach'; did you mean "
+        "'algorithm.batch'?",
     ),
-    (space(trials={"low": 1, "high": 2}), "sweep.search_space: unknown key; expected a dotted"),
+    (space(trials=ONE_OR_TWO), UNKNOWN),
     (space(), "search_space: expected at least 1 of them, found {}"),
     (sweeps.raw(trails=3), "sweep.trails: unknown key; expected one of search_space,"),
     (sweeps.raw(trails=3), "; found 'trails'; did you mean 'trials'?"),
     # their values
     (noise(low=0.2, high=0.1), "problem.noise: expected low below high, found 0.2 and 0.1"),
-    (
-        noise(low=0, high=0.1, log=True),
-        "problem.noise: expected low above 0 where log is true, found 0",
-    ),
+    (noise(low=0, high=0.1, log=True), f"{NOISE} low above 0 where log is true, found 0"),
     (noise(low=0), "problem.noise: expected low and high, or choices; found no value for high"),
-    (
-        noise(low=0, high=1, choices=[0, 1]),
-        "problem.noise: expected low and high, or choices alone; found both",
-    ),
+    (noise(low=0, high=1, choices=[0, 1]), f"{NOISE} low and high, or choices alone; found both"),
     (noise(choices=[0.1, 0.1]), "problem.noise: expected each choice once, found [0.1, 0.1]"),
     (
         noise(lo=0, high=1),
@@ -75,25 +75,18 @@ MISTAKES = [
         space(problem__name={"choices": ["zdt1", "zdt9"]}),
         "zejd2, zejd3; found 'zdt9'; did you mean 'zdt2'?",
     ),
-    (space(problem__name={"low": 1, "high": 2}), "problem.name.low: expected a text, found 1.0"),
-    (
-        beside(problem__noise={"choices": [0]}),
-        "problem.noise: expected at least 2 choices, found [0]",
-    ),
+    (space(problem__name=ONE_OR_TWO), "problem.name.low: expected a text, found 1.0"),
+    (beside(problem__noise={"choices": [0]}), f"{NOISE} at least 2 choices, found [0]"),
     (
         beside(problem__noise={"low": 0, "high": 0.5, "whole": True}),
         "problem.noise: expected whole ends, found 0 and 0.5",
     ),
     # keys that count beside some values of others
-    (batch(), "algorithm.batch.low: beside algorithm.kind nsga2: unknown key; expected one of "),
-    (
-        batch(when={"algorithm.kind": "nsga2"}),
-        "algorithm.batch.low: beside algorithm.kind nsga2: unknown key; expected one of ",
-    ),
+    (batch(), BESIDE),
+    (batch(when={"algorithm.kind": "nsga2"}), BESIDE),
     (
         batch(when={"algorithm.kin": "random"}),
-        "algorithm.batch.when: expected a key of the search space that has choices, found "
-        "'algorithm.kin'; did you mean 'algorithm.kind'?",
+        f"algorithm.batch.{WHEN} 'algorithm.kin'; did you mean 'algorithm.kind'?",
     ),
     (
         batch(when={"algorithm.kind": "emsco"}),
@@ -102,8 +95,7 @@ MISTAKES = [
     ),
     (
         beside(problem__noise={"low": 0, "high": 1, "when": {"problem.d": 3, "problem.m": 2}}),
-        "problem.noise.when: expected a key of the search space that has choices, found "
-        "'problem.m'",
+        f"problem.noise.{WHEN} 'problem.m'",
     ),
     (
         space(
@@ -126,15 +118,7 @@ MISTAKES = [
         "sweep.sampler: expected 'tpe', 'random', 'nsga2', 'qmc', 'gp' or 'grid', found 'x'",
     ),
     (sweeps.raw(search_space=SPACE, sampler="grid", trials=2), "expected none in a grid"),
-    (
-        sweeps.raw(
-            search_space={"problem.d": {"choices": [3, 4]}},
-            sampler="grid",
-            trials=2,
-            start=[{"problem.d": 4}],
-        ),
-        "start: expected none in a grid",
-    ),
+    (sweeps.raw(**GRID, start=[{"problem.d": 4}]), "start: expected none in a grid"),
     # what a trial is worth
     (
         sweeps.raw(directions=[{"metric": "hypervolume", "sense": "maximal"}]),
@@ -170,7 +154,7 @@ MISTAKES = [
     ),
     (
         started({"problem.noise": 0.5}),
-        "sweep.start.0.problem.noise: expected a value of the search space, found 0.5",
+        f"sweep.start.0.{NOISE} a value of the search space, found 0.5",
     ),
     (
         sweeps.raw(
@@ -193,16 +177,7 @@ MISTAKES = [
         "sweep.storage: expected a database for Optuna alone, found the one of tracking.uri",
     ),
     (sweeps.raw(join=True), "expected a database that all processes reach, such as"),
-    (
-        sweeps.raw(
-            storage="sqlite:///study.db",
-            join=True,
-            sampler="grid",
-            search_space={"problem.d": {"choices": [3, 4]}},
-            trials=2,
-        ),
-        "expected another one than grid",
-    ),
+    (sweeps.raw(storage="sqlite:///study.db", join=True, **GRID), "expected another one than grid"),
     (
         sweeps.raw(storage="sqlite:///study.db", join=True) | {"workers": 4},
         "expected workers auto or serial",

@@ -36,17 +36,12 @@ def told(number, state, rungs):
     return trial
 
 
-def study_of(out):
-    url = f"sqlite:///{out / 'optuna.db'}"
-    return optuna.load_study(study_name=optuna.get_all_study_names(url)[0], storage=url).trials
-
-
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("prune", [MEDIAN, HALVING], ids=["median", "halving"])
 def test_a_trial_ends_where_the_study_says(tmp_path, prune):
     plan = sweeps.plan_of(tmp_path, pruned(prune))
     summary, shown = sweeps.sweep(plan, tmp_path / "out")
-    trials = study_of(tmp_path / "out")
+    trials = sweeps.study_of(tmp_path / "out" / "optuna.db").trials
     assert summary["trials_complete"] + summary["trials_pruned"] == 16
     assert 0 < summary["trials_pruned"] < 12
     for trial in trials:

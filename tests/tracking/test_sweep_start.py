@@ -4,7 +4,6 @@ import pytest
 import yaml
 
 from tests.tracking import sweeps
-from tracking.sweep import run as sweep_run
 from tracking.sweep.sampling import draw_trial
 
 SPACE = {
@@ -34,8 +33,7 @@ def test_settings_come_first_and_the_rest_is_drawn(tmp_path, sampler):
     assert draw_trial(sweeps.plan_of(tmp_path, content), []).params == start[0]
 
 
-def test_an_earlier_sweep(tmp_path, monkeypatch):
-    monkeypatch.setattr(sweep_run, "write_sweep_figures", lambda *_: None)
+def test_an_earlier_sweep(tmp_path, plain):
     earlier, _ = sweeps.sweep(sweeps.plan_of(tmp_path, sweeps.raw(trials=4)), tmp_path / "old")
     content = sweeps.raw(trials=2, start=["old", {"problem.d": 3}])
     content["budget"] = {"generations": 4}

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.command import run_program
+from tests.command import run_program, until
 from tests.tracking import made_up
 from tracking.mlflow_log.store import PARENT, UploadState, sqlite_file
 from tracking.mlflow_log.sync import sync
@@ -17,18 +17,17 @@ from tracking.mlflow_log.tracker import MlflowTracker
 NOBODY = "http://127.0.0.1:9"  # a port that nothing listens on
 
 
-def until(condition, seconds=240.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.1)
+def tracked(folder, uri, experiment):
+    """Start a run that is logged, with three batches; return its directory and its tracker."""
+    run_dir = made_up.start(folder / "out")
+    tracker = MlflowTracker(run_dir, uri, experiment)
+    tracker.on_start()
+    made_up.search(run_dir, 0, 3)
+    return run_dir, tracker
 
 
 def test_a_run_is_logged_while_it_goes_on(tmp_path, store):
-    run_dir = made_up.start(tmp_path / "out")
-    tracker = MlflowTracker(run_dir, store.uri, "live")
-    tracker.on_start()
-    made_up.search(run_dir, 0, 3)
+    run_dir, tracker = tracked(tmp_path, store.uri, "live")
     until(lambda: (state := UploadState.load(run_dir)) and PARENT in state.runs)
     until(lambda: UploadState.load(run_dir).runs[PARENT].batches == 3)
     made_up.search(run_dir, 3, 5)
@@ -42,10 +41,7 @@ def test_a_run_is_logged_while_it_goes_on(tmp_path, store):
 
 
 def test_a_store_that_is_away_never_stops_a_run(tmp_path, store):
-    run_dir = made_up.start(tmp_path / "out")
-    tracker = MlflowTracker(run_dir, NOBODY, "away")
-    tracker.on_start()
-    made_up.search(run_dir, 0, 3)
+    run_dir, tracker = tracked(tmp_path, NOBODY, "away")
     made_up.end(run_dir)
     outcome = tracker.finish(timeout=240)
     assert not outcome.logged
@@ -58,10 +54,7 @@ def test_a_store_that_is_away_never_stops_a_run(tmp_path, store):
 
 @pytest.mark.slow
 def test_a_store_that_is_slow_is_not_waited_for(tmp_path, store):
-    run_dir = made_up.start(tmp_path / "out")
-    tracker = MlflowTracker(run_dir, store.uri, "slow")
-    tracker.on_start()
-    made_up.search(run_dir, 0, 3)
+    run_dir, tracker = tracked(tmp_path, store.uri, "slow")
     made_up.end(run_dir)
     begun = time.monotonic()
     outcome = tracker.finish(timeout=0.1)
@@ -75,10 +68,8 @@ def test_a_store_that_is_slow_is_not_waited_for(tmp_path, store):
 
     until(lambda: status() == "FINISHED")
     assert "logged to" in sync(str(run_dir.path))  # waits where it is not quite done
-    assert (
-        store.client.get_run(UploadState.load(run_dir).runs[PARENT].run_id).info.status
-        == "FINISHED"
-    )
+    run_id = UploadState.load(run_dir).runs[PARENT].run_id
+    assert store.client.get_run(run_id).info.status == "FINISHED"
 
 
 def test_a_run_resumed_elsewhere_keeps_its_store(tmp_path, monkeypatch):

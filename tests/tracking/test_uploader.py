@@ -51,10 +51,7 @@ def artifacts(store, run, folder=None):
 
 
 def finished(path, **changes):
-    run_dir = made_up.start(path / "out", **changes)
-    made_up.search(run_dir, 0, 12)
-    made_up.end(run_dir)
-    return run_dir
+    return made_up.finished(path / "out", 12, **changes)
 
 
 def test_a_finished_run_is_all_there(store, experiment, tmp_path):
@@ -221,9 +218,8 @@ def test_the_chosen_design_is_told(store, experiment, tmp_path):
 
 def test_methods_have_a_colour_each(store, experiment, tmp_path):
     for number, method in enumerate(("emsco", "nsga2", "random", "nsga2")):
-        run_dir = made_up.start(
-            tmp_path / str(number), uid=str(number), algorithm={"kind": method}, seed=number
-        )
+        of = {"uid": str(number), "algorithm": {"kind": method}, "seed": number}
+        run_dir = made_up.start(tmp_path / str(number), **of)
         Uploader(run_dir, store.uri, experiment).upload(final=False)
     found = store.client.get_experiment_by_name(experiment)
     tags = [run.data.tags for run in store.client.search_runs([found.experiment_id])]
@@ -358,9 +354,8 @@ def test_an_experiment_keeps_what_differs_in_data_apart(store, experiment, tmp_p
         for number, method in enumerate(methods):
             place = home.path / "cells" / slug(case) / method / "000"
             run_dir = made_up.start(place, uid=f"{case} {method}")
-            about = run_dir.about()
-            about["data"] |= {"name": f"data of {case}", "fingerprint": case}
-            run_dir.about_file.write_text(json.dumps(about))
+            data = run_dir.about()["data"] | {"name": f"data of {case}", "fingerprint": case}
+            made_up.describe(run_dir, data=data)
             made_up.search(run_dir, number, 5 + number)
             made_up.end(run_dir)
     rows = [

@@ -19,6 +19,11 @@ def seal(folder: Path) -> None:
     (folder / "SHA256SUMS").write_text("".join(lines), encoding="utf-8")
 
 
+def with_keys(path: Path, **changes: Any) -> None:
+    """Change keys of a JSON file."""
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | changes))
+
+
 def describe_anew(folder: Path, *, top: dict[str, Any] | None = None, **changes: Any) -> None:
     """Change what ``model.json`` says of the model, or its ``top`` level; seal it."""
     path = folder / "model.json"

@@ -149,37 +149,29 @@ def linear():
     return linear_model.LogisticRegression()
 
 
+def behind(transformer, columns, model=None, remainder="drop"):
+    """Return a model behind a transformer of some columns."""
+    made = compose.make_column_transformer((transformer, columns), remainder=remainder)
+    return pipeline.make_pipeline(made, model or linear())
+
+
 OF_TABLES = {
     "imputed, scaled and encoded": lambda: prepared(linear()),
     "dense": lambda: prepared(linear(), sparse_output=False).set_output(transform="pandas"),
     "stacked": lambda: ensemble.StackingClassifier(
         [("a", prepared(linear())), ("b", prepared(tree.DecisionTreeClassifier(max_depth=3)))], cv=2
     ),
-    "chosen by type": lambda: pipeline.make_pipeline(
-        compose.make_column_transformer(
-            (preprocessing.OrdinalEncoder(), compose.make_column_selector(dtype_exclude=np.number)),
-            remainder="passthrough",
-        ),
+    "chosen by type": lambda: behind(
+        preprocessing.OrdinalEncoder(),
+        compose.make_column_selector(dtype_exclude=np.number),
         ensemble.HistGradientBoostingClassifier(max_iter=3),
+        remainder="passthrough",
     ),
-    "imputed in turns": lambda: pipeline.make_pipeline(
-        compose.make_column_transformer(
-            (impute.IterativeImputer(max_iter=2), ["number", "whole"]), remainder="drop"
-        ),
-        linear(),
+    "imputed in turns": lambda: behind(impute.IterativeImputer(max_iter=2), ["number", "whole"]),
+    "imputed from neighbours, marked": lambda: behind(
+        impute.KNNImputer(add_indicator=True), ["number", "whole"]
     ),
-    "imputed from neighbours, marked": lambda: pipeline.make_pipeline(
-        compose.make_column_transformer(
-            (impute.KNNImputer(add_indicator=True), ["number", "whole"]), remainder="drop"
-        ),
-        linear(),
-    ),
-    "encoded by the target": lambda: pipeline.make_pipeline(
-        compose.make_column_transformer(
-            (preprocessing.TargetEncoder(), ["word"]), remainder="drop"
-        ),
-        linear(),
-    ),
+    "encoded by the target": lambda: behind(preprocessing.TargetEncoder(), ["word"]),
 }
 
 

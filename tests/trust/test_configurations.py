@@ -10,7 +10,7 @@ import yaml
 from framework.cli.main import main
 from framework.errors import InputError
 from framework.experiment.config import load_config, override
-from tests.command import POINT
+from tests.command import POINT, refused
 
 WHOLE = """
 name: quick
@@ -173,8 +173,7 @@ def test_candidates_of_more_genes_than_fit_in_memory_are_refused(
     kind = "random" if key == "batch" else "nsga2"
     path = tmp_path / "config.yaml"
     path.write_text(yaml.safe_dump({**raw, "algorithm": {"kind": kind, key: 10**6}}))
-    assert main(["check", str(path)]) == 2
-    assert sentence in capsys.readouterr().err
+    refused(capsys, sentence, "check", path)
 
 
 @pytest.mark.parametrize(
@@ -203,6 +202,5 @@ def test_set_goes_through_the_same_limits(command, key, sentence, tmp_path, caps
     path, place = tmp_path / "config.yaml", tmp_path / "out"
     path.write_text(yaml.safe_dump(raw))
     words = ["library", "build"] if command == "library" else [command]
-    assert main([*words, str(path), "--set", f"{key}=1000000000", "--out", str(place)]) == 2
-    assert sentence in capsys.readouterr().err
+    refused(capsys, sentence, *words, path, "--set", f"{key}=1000000000", "--out", place)
     assert not place.exists()

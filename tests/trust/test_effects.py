@@ -25,6 +25,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framework.experiment.run_dir import RunDir
+from tests.command import until, write
 from tests.conftest import first
 from tests.experiment import small
 from tests.libraries import builds
@@ -48,6 +49,17 @@ CASCADE_OBJECTIVES = [{"metric": "accuracy", "sense": "max"}, {"metric": "cost",
 def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     with closing(Watched(tmp_path_factory.mktemp("watched"))) as process:
         yield process
+
+
+@pytest.fixture
+def copied(made: dict[str, Path], watched: Watched) -> Callable[[str], Path]:
+    """Return what copies a finished directory of some kind to where received ones lie."""
+    return lambda kind: shutil.copytree(made[kind], watched.folder() / kind)
+
+
+def configured(folder: Path, content: dict[str, Any]) -> Path:
+    """Write a configuration into a folder; return its file."""
+    return write(folder / "config.yaml", content)
 
 
 @pytest.fixture(params=first(1, 160), ids=["some", "many"])
@@ -164,7 +176,7 @@ def other_file(data: st.DataObject, file: Path) -> bytes | None:
 
 
 @pytest.mark.parametrize("kind", OPENED)
-def test_forged_directories_do_nothing_outside(kind, made, other, watched, times):
+def test_forged_directories_do_nothing_outside(kind, made, other, watched, copied, times):
     """What ends in a sentence leaves rows, fronts, models and configurations as they were."""
     names = sorted(
         path.relative_to(made[kind]).as_posix()
@@ -175,8 +187,7 @@ def test_forged_directories_do_nothing_outside(kind, made, other, watched, times
     @trying(EXAMPLES[kind] * times)
     @given(st.sampled_from(names), st.sampled_from(OPENED[kind]), st.data())
     def attempt(name: str, words: list[str], data: st.DataObject) -> None:
-        place = watched.folder() / kind
-        shutil.copytree(made[kind], place)
+        place = copied(kind)
         content = other_file(data, place / name)
         if content is None:
             (place / name).unlink()
@@ -222,8 +233,7 @@ def test_forged_tables_of_calls_do_nothing_outside(ending, watched, times):
         frame.to_parquet(file) if ending == ".parquet" else frame.to_csv(file, index=False)
         if not texts:
             file.write_bytes(data.draw(forged_bytes(file.read_bytes())))
-        (folder / "config.yaml").write_text(yaml.safe_dump(config))
-        arguments = ["run", folder / "config.yaml", "--out", folder / "out", *SHORT]
+        arguments = ["run", configured(folder, config), "--out", folder / "out", *SHORT]
         check(watched.call(*arguments, pages=True), (arguments, texts))
         for page in folder.rglob("*.html"):
             check_page(page)
@@ -252,7 +262,7 @@ class Opens:
 
 
 @pytest.mark.parametrize("what", [*FORGED_ARRAYS, "bytes"])
-def test_forged_arrays_do_nothing_outside(what, made, watched, times):
+def test_forged_arrays_do_nothing_outside(what, made, watched, copied, times):
     change = FORGED_ARRAYS.get(what)
     with np.load(made["run"] / RESAMPLES) as file:
         kept = dict(file)
@@ -260,8 +270,7 @@ def test_forged_arrays_do_nothing_outside(what, made, watched, times):
     @trying(1 if change else times)
     @given(st.data())
     def attempt(data: st.DataObject) -> None:
-        place = watched.folder() / "run"
-        shutil.copytree(made["run"], place)
+        place = copied("run")
         if change is None:
             content = data.draw(forged_bytes((place / RESAMPLES).read_bytes()))
             (place / RESAMPLES).write_bytes(content)
@@ -281,12 +290,11 @@ def test_forged_arrays_do_nothing_outside(what, made, watched, times):
 
 
 @pytest.mark.parametrize("what", ["bytes", "objects", "a bomb", "a link", "a link to a folder"])
-def test_forged_libraries_do_nothing_outside(what, made, watched, times):
+def test_forged_libraries_do_nothing_outside(what, watched, copied, times):
     @trying(times if what == "bytes" else 1)
     @given(st.data())
     def attempt(data: st.DataObject) -> None:
-        place = watched.folder() / "library"
-        shutil.copytree(made["library"], place)
+        place = copied("library")
         file = place / "validation.npy"
         if what == "bytes":
             file.write_bytes(data.draw(forged_bytes(file.read_bytes())))
@@ -300,12 +308,8 @@ def test_forged_libraries_do_nothing_outside(what, made, watched, times):
             link, to = (file, "secret.csv") if what == "a link" else (place / "models", ".ssh")
             link.unlink(missing_ok=True)
             link.symlink_to(watched.base / "home" / to)
-        (place / "run.yaml").write_text(yaml.safe_dump({**RUN, **FROM_LIBRARY}))
-        commands = (
-            ["library", "show", place],
-            ["run", place / "run.yaml", "--out", place / "out", *SHORT],
-        )
-        for arguments in commands:
+        run = ["run", configured(place, {**RUN, **FROM_LIBRARY}), "--out", place / "out", *SHORT]
+        for arguments in (["library", "show", place], run):
             said = watched.call(*arguments)
             check(said, arguments)
             assert what == "bytes" or said.code == 2, said
@@ -314,18 +318,15 @@ def test_forged_libraries_do_nothing_outside(what, made, watched, times):
     attempt()
 
 
-def test_what_is_not_forged_is_done(made, watched):
+def test_what_is_not_forged_is_done(watched, copied):
     """Else the tests above would show nothing of certificates and libraries."""
-    place = watched.folder() / "copy"
-    shutil.copytree(made["certified"], place)
-    shutil.copytree(made["library"], place / "library")
-    file = place / "library" / "run.yaml"
-    file.write_text(yaml.safe_dump({**RUN, **FROM_LIBRARY}))
-    (place / "build.yaml").write_text(yaml.safe_dump(CONFIGURATIONS["library"][0]))
+    place, library = copied("certified"), copied("library")
+    file = configured(library, {**RUN, **FROM_LIBRARY})
+    write(place / "build.yaml", CONFIGURATIONS["library"][0])
     build = ["library", "build", place / "build.yaml", "--out", place / "built", "--quiet"]
     for words in (
         *([word.replace("DIR", str(place)) for word in words] for words in OPENED["certified"]),
-        ["library", "show", place / "library"],
+        ["library", "show", library],
         ["run", file, "--out", place / "out", *SHORT],
         [*build, "--workers", "serial", "--set", "library.models=2"],
     ):
@@ -344,9 +345,8 @@ LED_OUT = {  # a link of a received directory, and where it leads to in the home
 
 
 @pytest.mark.parametrize("name", LED_OUT)
-def test_links_of_a_directory_lead_nowhere(name, made, watched):
-    place = watched.folder() / "run"
-    shutil.copytree(made["run"], place)
+def test_links_of_a_directory_lead_nowhere(name, watched, copied):
+    place = copied("run")
     link = place / name
     shutil.rmtree(link) if link.is_dir() else link.unlink(missing_ok=True)
     link.symlink_to(watched.base / "home" / LED_OUT[name])
@@ -356,10 +356,9 @@ def test_links_of_a_directory_lead_nowhere(name, made, watched):
         watched.refuse("found a link to", "predict", place / "model", place / "front.csv")
 
 
-def test_links_of_an_experiment_lead_nowhere(made, watched):
-    place, file = watched.folder() / "experiment", watched.folder() / "config.yaml"
-    file.write_text(yaml.safe_dump(CONFIGURATIONS["experiment"][0]))
-    shutil.copytree(made["experiment"], place)
+def test_links_of_an_experiment_lead_nowhere(watched, copied):
+    place = copied("experiment")
+    file = configured(watched.folder(), CONFIGURATIONS["experiment"][0])
     cell = next(path for path in place.glob("cells/*/*/*") if path.is_dir())
     shutil.rmtree(cell)
     cell.symlink_to(watched.base / "home")
@@ -370,25 +369,23 @@ def test_links_of_an_experiment_lead_nowhere(made, watched):
         watched.refuse("found a link to", *words)
 
 
-def test_a_list_of_runs_follows_no_links(made, watched):
-    folder = watched.folder()
-    shutil.copytree(made["run"], folder / "run")
-    (folder / "run" / "front.csv").unlink()
-    (folder / "run" / "front.csv").symlink_to(watched.base / "home" / "secret.csv")
-    said = watched.call("runs", folder)
-    check(said, folder)
+def test_a_list_of_runs_follows_no_links(watched, copied):
+    place = copied("run")
+    (place / "front.csv").unlink()
+    (place / "front.csv").symlink_to(watched.base / "home" / "secret.csv")
+    said = watched.call("runs", place.parent)
+    check(said, place)
     assert (said.code, "damaged" in said.out) == (0, True), said
 
 
 def test_folders_in_which_commands_write_are_no_links(made, watched):
     folder, elsewhere = watched.folder(), watched.base / "elsewhere"
-    (folder / "config.yaml").write_text(yaml.safe_dump(RUN))
     for name in ("plots", "tables"):
         (folder / name / "out").mkdir(parents=True)
         (folder / name / "out" / name).symlink_to(elsewhere)
         compare = ["compare", made["run"], "--out", folder / name / "out"]
         watched.refuse("found a link to", *compare)
-    run = ["run", folder / "config.yaml", *SHORT, "--out", folder / "plots" / "out"]
+    run = ["run", configured(folder, RUN), *SHORT, "--out", folder / "plots" / "out"]
     watched.refuse("found a link to", *run)
     (folder / "begun").mkdir()
     (folder / "begun" / "cascade.yaml").symlink_to(elsewhere / "new.yaml")  # there is none
@@ -397,12 +394,11 @@ def test_folders_in_which_commands_write_are_no_links(made, watched):
 
 
 @pytest.mark.parametrize("name", ["course.jsonl", ".lock", "front.csv", "choice.json"])
-def test_other_names_of_files_elsewhere_are_not_written(name, made, watched):
+def test_other_names_of_files_elsewhere_are_not_written(name, watched, copied):
     """The watch sees no effect in them: they lie in the folder."""
     precious = watched.base / "elsewhere" / f"precious-{name}"
     precious.write_text("precious")
-    place = watched.folder() / "run"
-    shutil.copytree(made["run"], place)
+    place = copied("run")
     (place / name).unlink(missing_ok=True)
     os.link(precious, place / name)
     for words in OPENED["run"][:3]:
@@ -414,13 +410,12 @@ def test_other_names_of_files_elsewhere_are_not_written(name, made, watched):
 
 
 @pytest.mark.parametrize("file", ["journal.bin", "notes.bin"])
-def test_databases_in_their_place_are_not_opened(file, made, watched):
+def test_databases_in_their_place_are_not_opened(file, watched, copied):
     """One with a hot journal would have SQLite remove the file that the end of it names."""
     import sqlite3
 
     victim = watched.base / "home" / "secret.csv"
-    place, before = watched.folder() / "run", victim.read_bytes()
-    shutil.copytree(made["run"], place)
+    place, before = copied("run"), victim.read_bytes()
     (place / file).unlink(missing_ok=True)
     with closing(sqlite3.connect(place / file)) as db:
         db.execute("CREATE TABLE batches (x DEFAULT (zeroblob(900000000)))")
@@ -438,7 +433,7 @@ def test_databases_in_their_place_are_not_opened(file, made, watched):
 def test_settings_of_libraries_in_the_working_folder_are_not_obeyed(name, watched):
     folder = watched.folder()
     (folder / name).write_text("cache_dir: .\n" if "numba" in name else "text.usetex: True\n")
-    (folder / "config.yaml").write_text(yaml.safe_dump(RUN))
+    configured(folder, RUN)
     grant = f"PARETOLAB_ALLOW=read={folder / name}"
     watched.refuse(grant, "check", "config.yaml", folder=folder)
     watched.refuse("", "trust", name, folder=folder)
@@ -451,15 +446,14 @@ def test_what_is_granted_is_seen_by_the_watch(watched):
     """Else the tests above could not fail."""
     folder = watched.folder()
     problem = {**RUN["problem"], "dataset": {"path": str(watched.base / "home" / "secret.csv")}}
-    (folder / "config.yaml").write_text(yaml.safe_dump({**RUN, "problem": problem}))
-    said = watched.call("check", folder / "config.yaml")
+    file = configured(folder, {**RUN, "problem": problem})
+    said = watched.call("check", file)
     assert (said.code, said.effects) == (2, [])
-    said = watched.call("check", folder / "config.yaml", "--allow", f"read={watched.base / 'home'}")
+    said = watched.call("check", file, "--allow", f"read={watched.base / 'home'}")
     assert said.code == 0
     assert ["open", f"reads {watched.base}/home/secret.csv"] in said.effects
     outside = watched.base / "elsewhere" / "run"
-    (folder / "config.yaml").write_text(yaml.safe_dump(RUN))
-    said = watched.call("run", folder / "config.yaml", "--out", outside, *SHORT)
+    said = watched.call("run", configured(folder, RUN), "--out", outside, *SHORT)
     events = {event for event, _ in said.effects}
     assert {"open", "os.rename", "os.mkdir"} <= events, said
 
@@ -478,8 +472,7 @@ def test_a_check_that_is_taken_out_is_missed(watched):
     }
     events = {}
     for check_of, content in sent.items():
-        file = folder / f"{check_of}.yaml"
-        file.write_text(yaml.safe_dump(content))
+        file = write(folder / f"{check_of}.yaml", content)
         command = ["sweep", file, "--out", folder / "out", "--quiet"]
         arguments = command if check_of == "write" else ["check", file]
         said = watched.call(*arguments)
@@ -497,9 +490,8 @@ def test_a_check_that_is_taken_out_is_missed(watched):
 
 def logged(watched: Watched, uri: str, without: Sequence[str]) -> Said:
     """Return what a run did whose configuration names a tracking server."""
-    folder = watched.folder()
-    (folder / "config.yaml").write_text(yaml.safe_dump({**RUN, "tracking": {"uri": uri}}))
-    return watched.call("run", folder / "config.yaml", *SHORT, without=without)
+    file = configured(watched.folder(), {**RUN, "tracking": {"uri": uri}})
+    return watched.call("run", file, *SHORT, without=without)
 
 
 @pytest.mark.slow
@@ -511,19 +503,16 @@ def test_a_variable_that_is_not_asked_for_is_heard(watched):
         assert logged(watched, uri, ["host", "options"]).code == 2
         assert server.heard == []
         assert logged(watched, uri, ["variable"]).code == 0
-        until = time.monotonic() + PATIENCE
-        while not any(secret in heard for heard in server.heard):
-            assert time.monotonic() < until, server.heard
-            time.sleep(0.1)
+        until(lambda: any(secret in heard for heard in server.heard), PATIENCE)
         server.shutdown()
 
 
 @pytest.mark.slow
 def test_what_processes_do_that_a_command_starts_is_seen(watched):
     said = logged(watched, "http://evil.example", ["host"])
-    until, effects = time.monotonic() + PATIENCE, said.effects
+    deadline, effects = time.monotonic() + PATIENCE, said.effects
     while not any("evil.example" in what for _, what in effects):
-        assert time.monotonic() < until, said
+        assert time.monotonic() < deadline, said
         effects = watched.call("list", "problems").effects
 
 
@@ -531,8 +520,7 @@ def test_what_processes_do_that_a_command_starts_is_seen(watched):
 def test_a_cluster_that_is_not_asked_for_starts_programs(watched):
     folder = watched.folder()
     sent = {**RUN, "workers": 2, "cluster": {"env_vars": {"PYTHONPATH": str(folder)}}}
-    (folder / "config.yaml").write_text(yaml.safe_dump(sent))
-    arguments = ["run", folder / "config.yaml", *SHORT]
+    arguments = ["run", configured(folder, sent), *SHORT]
     said = watched.call(*arguments)
     assert (said.code, "--trust-cluster" in said.err) == (2, True), said
     assert "subprocess.Popen" not in dict(said.effects), said

@@ -37,6 +37,16 @@ def identity_of(**options):
     )
 
 
+def array_of(file, type_name="numpy.ndarray"):
+    """Return the node of an array in a file."""
+    return node_of("NdArrayNode", type_name, type="numpy", file=file)
+
+
+def mapping(content, key_types, type_name="builtins.dict"):
+    """Return the node of a mapping whose keys are made by these nodes."""
+    return node_of("DictNode", type_name, content, key_types=key_types)
+
+
 CHECK_ARRAY = node_of("FunctionNode", "sklearn.utils.validation.check_array")
 TARGET = "TARGET"  # a file that is there; whoever writes to it has run code
 SYSTEM = node_of("FunctionNode", "os.system")
@@ -69,24 +79,15 @@ FORGED_NODES = {
     "an operator of scikit-learn's": call(
         "sklearn.feature_selection._base.attrgetter", plain_node("__class__")
     ),
-    "a call for keys": node_of(
-        "DictNode",
-        "builtins.dict",
-        {COMMAND: plain_node(1)},
-        key_types=node_of("ListNode", "builtins.list", [SYSTEM]),
+    "a call for keys": mapping(
+        {COMMAND: plain_node(1)}, node_of("ListNode", "builtins.list", [SYSTEM])
     ),
-    "keys that are no types": node_of(
-        "DictNode",
-        "builtins.dict",
-        {COMMAND: plain_node(1)},
-        key_types=tuple_node(node_of("TypeNode", "builtins.str")),
+    "keys that are no types": mapping(
+        {COMMAND: plain_node(1)}, tuple_node(node_of("TypeNode", "builtins.str"))
     ),
     "a list of another class": node_of("ListNode", "sklearn.datasets._base.Path", []),
-    "a mapping of another class": node_of(
-        "DictNode",
-        "sklearn.datasets._rcv1.GzipFile",
-        {},
-        key_types=node_of("ListNode", "builtins.list", []),
+    "a mapping of another class": mapping(
+        {}, node_of("ListNode", "builtins.list", []), "sklearn.datasets._rcv1.GzipFile"
     ),
     "a factory": node_of(
         "DefaultDictNode",
@@ -112,16 +113,10 @@ FORGED_NODES = {
         dict_node(),
         __reduce__={"args": tuple_node(plain_node(TARGET), plain_node("wb"))},
     ),
-    "an array of another class": node_of(
-        "NdArrayNode", "numpy.memmap", type="numpy", file="pickled.npy"
-    ),
-    "an array of pickles": node_of(
-        "NdArrayNode", "numpy.ndarray", type="numpy", file="pickled.npy"
-    ),
-    "an array of nothing": node_of("NdArrayNode", "numpy.ndarray", type="numpy", file="gone.npy"),
-    "an array of a huge shape": node_of(
-        "NdArrayNode", "numpy.ndarray", type="numpy", file="huge.npy"
-    ),
+    "an array of another class": array_of("pickled.npy", "numpy.memmap"),
+    "an array of pickles": array_of("pickled.npy"),
+    "an array of nothing": array_of("gone.npy"),
+    "an array of a huge shape": array_of("huge.npy"),
     "a sparse matrix": node_of(
         "SparseMatrixNode", "scipy.sparse._csr.csr_matrix", type="scipy", file="pickled.npy"
     ),
@@ -238,72 +233,71 @@ def changed(name, change):
     return io.dumps(model)
 
 
+def put(model, **state):
+    vars(model).update(state)
+
+
+def histogram(field, value):
+    """Return a histogram boosting whose first tree has another root."""
+    return changed("histogram", lambda m: m._predictors[0][0].nodes[field].__setitem__(0, value))
+
+
+def fewer_sets(model):
+    tree = model._predictors[0][0]
+    tree.raw_left_cat_bitsets = np.ascontiguousarray(tree.raw_left_cat_bitsets[:, :1])
+
+
+def sparse_array(part, place):
+    """Return a linear model with a part of its sparse coefficients too large."""
+    return changed("sparse", lambda m: getattr(m.coef_, part).__setitem__(place, 10**6))
+
+
+def booster(old, new):
+    """Return a booster with the first of a piece of its text replaced."""
+    return with_handle(lambda text: text.replace(old, new, 1))
+
+
 MADE = {"sparse": without_zeros, "selected": selected}
 UNSOUND = {
     "a child far away": lambda: io.dumps(tree_with(left_child=(0, 10**9))),
     "a child before its parent": lambda: io.dumps(tree_with(right_child=(0, 0))),
     "a feature that is not there": lambda: io.dumps(tree_with(feature=(0, 3))),
-    "a tree of more features": lambda: changed("tree", lambda m: setattr(m, "n_features_in_", 2)),
-    "a forest of fewer features": lambda: changed(
-        "forest", lambda m: setattr(m, "n_features_in_", 2)
-    ),
+    "a tree of more features": lambda: changed("tree", lambda m: put(m, n_features_in_=2)),
+    "a forest of fewer features": lambda: changed("forest", lambda m: put(m, n_features_in_=2)),
     "a boosted model of other trees": lambda: changed(
         "boosting", lambda m: m.estimators_.__setitem__((0, 0), m.init_)
     ),
     "a boosted model with too short a start": lambda: changed(
-        "boosting", lambda m: setattr(m, "estimators_", np.repeat(m.estimators_, 2, axis=1))
+        "boosting", lambda m: put(m, estimators_=np.repeat(m.estimators_, 2, axis=1))
     ),
-    "a histogram tree that does not end": lambda: changed(
-        "histogram", lambda m: m._predictors[0][0].nodes["left"].__setitem__(0, 0)
-    ),
-    "a histogram tree of other features": lambda: changed(
-        "histogram", lambda m: m._predictors[0][0].nodes["feature_idx"].__setitem__(0, 99)
-    ),
+    "a histogram tree that does not end": lambda: histogram("left", 0),
+    "a histogram tree of other features": lambda: histogram("feature_idx", 99),
     "a category's set that is not there": lambda: changed(
         "categories", lambda m: m._predictors[0][0].nodes["bitset_idx"].__iadd__(99)
     ),
-    "sets of too few categories": lambda: changed(
-        "categories",
-        lambda m: setattr(
-            m._predictors[0][0],
-            "raw_left_cat_bitsets",
-            np.ascontiguousarray(m._predictors[0][0].raw_left_cat_bitsets[:, :1]),
-        ),
-    ),
+    "sets of too few categories": lambda: changed("categories", fewer_sets),
     "categories where there are none": lambda: changed(
         "categories", lambda m: m._bin_mapper.is_categorical_.fill(False)
     ),
-    "a sparse array that leads out": lambda: changed(
-        "sparse", lambda m: m.coef_.indices.__setitem__(0, 10**6)
-    ),
-    "a sparse array of too many rows": lambda: changed(
-        "sparse", lambda m: m.coef_.indptr.__setitem__(-1, 10**6)
-    ),
+    "a sparse array that leads out": lambda: sparse_array("indices", 0),
+    "a sparse array of too many rows": lambda: sparse_array("indptr", -1),
     "a selection by what is private": lambda: changed(
         "selected", lambda m: m.set_params(importance_getter="__init__.__globals__")
     ),
     "neighbours of no class": lambda: changed("near", lambda m: m._y.__setitem__(0, 99)),
     "neighbours of other features": lambda: changed(
-        "near_brute", lambda m: setattr(m, "_fit_X", m._fit_X[:, :2])
+        "near_brute", lambda m: put(m, _fit_X=m._fit_X[:, :2])
     ),
-    "a metric that calls": lambda: changed("near", lambda m: setattr(m, "metric", None)),
+    "a metric that calls": lambda: changed("near", lambda m: put(m, metric=None)),
     "too many support vectors": lambda: changed(
         "calibrated_svm",
         lambda m: m.calibrated_classifiers_[0].estimator._n_support.__setitem__(0, 99),
     ),
-    "a million threads": lambda: changed("forest", lambda m: setattr(m, "n_jobs", 10**6)),
-    "a leaf that is not there": lambda: with_handle(
-        lambda text: text.replace("left_child=", "left_child=-99 ", 1)
-    ),
-    "a feature of a booster that is not there": lambda: with_handle(
-        lambda text: text.replace("max_feature_idx=2", "max_feature_idx=0")
-    ),
-    "a booster of more outputs": lambda: with_handle(
-        lambda text: text.replace("num_class=3", "num_class=1")
-    ),
-    "a booster whose blocks lie elsewhere": lambda: with_handle(
-        lambda text: text.replace("tree_sizes=", "tree_sizes=1", 1)
-    ),
+    "a million threads": lambda: changed("forest", lambda m: put(m, n_jobs=10**6)),
+    "a leaf that is not there": lambda: booster("left_child=", "left_child=-99 "),
+    "a feature of a booster that is not there": lambda: booster("feature_idx=2", "feature_idx=0"),
+    "a booster of more outputs": lambda: booster("num_class=3", "num_class=1"),
+    "a booster whose blocks lie elsewhere": lambda: booster("tree_sizes=", "tree_sizes=1"),
     "a booster without text": lambda: with_handle(lambda text: None),
     "a parameter of LightGBM": lambda: changed(
         "lightgbm", lambda m: m.set_params(boosting_type="gbdt machines=10.0.0.1:80")

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -67,13 +67,9 @@ class Answering(BaseHTTPRequestHandler):
         self.server.heard.append(f"{self.requestline}\n{self.headers}\n{body}")
         trick = self.server.trick
         if trick == "redirect":
-            self.send_response(307)
-            self.send_header("Location", self.server.elsewhere + self.path)
-            self.end_headers()
+            self._head(307, Location=self.server.elsewhere + self.path)
         elif trick == "huge":
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.end_headers()
+            self._head(200, Content_Type="application/json")
             with_spaces = b" " * 2**20
             try:
                 for _ in range(4000):
@@ -83,12 +79,9 @@ class Answering(BaseHTTPRequestHandler):
                 return
         elif trick in ("bomb", "packed"):
             content = gzip.compress(b" " * 2**20) * 200
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
             packing = "gzip" if trick == "bomb" else "gzip, gzip"
-            self.send_header("Content-Encoding", packing)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
+            about = {"Content_Encoding": packing, "Content_Length": str(len(content))}
+            self._head(200, Content_Type="application/json", **about)
             with suppress(OSError):
                 self.wfile.write(content)
         elif trick in ("drip", "slow"):
@@ -124,14 +117,8 @@ class Answering(BaseHTTPRequestHandler):
         run = {"info": info, "data": {}, "inputs": {}}
         path = self.path.partition("?")[0]
         if path.endswith("experiments/get-by-name"):
-            return {
-                "experiment": {
-                    "experiment_id": "1",
-                    "name": "little",
-                    "artifact_location": self.server.location,
-                    "lifecycle_stage": "active",
-                }
-            }
+            about = {"experiment_id": "1", "name": "little", "lifecycle_stage": "active"}
+            return {"experiment": {**about, "artifact_location": self.server.location}}
         if path.endswith(("runs/create", "runs/get", "runs/update")):
             return {"run": run, "run_info": info}
         if path.endswith("experiments/create"):
@@ -140,11 +127,14 @@ class Answering(BaseHTTPRequestHandler):
 
     def _json(self, text: str, code: int = 200) -> None:
         content = text.encode()
-        self.send_response(code)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
+        self._head(code, Content_Type="application/json", Content_Length=str(len(content)))
         self.wfile.write(content)
+
+    def _head(self, code: int, **headers: str) -> None:
+        self.send_response(code)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
 
 
 @pytest.fixture
@@ -197,9 +187,15 @@ def run_sent(place: Path, server: Hostile, **more: str) -> str:
 
 
 @pytest.fixture
-def servers() -> Iterator[list[Hostile]]:
+def started() -> Iterator[Callable[..., Hostile]]:
+    """Return what starts a server, which ends with the test."""
     made: list[Hostile] = []
-    yield made
+
+    def start(**about: str) -> Hostile:
+        made.append(Hostile(**about))
+        return made[-1]
+
+    yield start
     for server in made:
         server.shutdown()
         server.server_close()
@@ -229,9 +225,8 @@ def assert_untouched(place: Path, *servers: Hostile) -> None:
         "models:/../../ELSEWHERE",
     ],
 )
-def test_files_go_nowhere_that_a_server_names(location, place, servers):
-    server = Hostile(location.replace("ELSEWHERE", str(place / "elsewhere")))
-    servers.append(server)
+def test_files_go_nowhere_that_a_server_names(location, place, started):
+    server = started(location=location.replace("ELSEWHERE", str(place / "elsewhere")))
     said = run_sent(place, server)
     assert any("runs/create" in heard for heard in server.heard), said
     assert "nothing was sent there" in said or "not logged" in said
@@ -239,9 +234,8 @@ def test_files_go_nowhere_that_a_server_names(location, place, servers):
 
 
 @pytest.mark.slow
-def test_a_redirect_is_not_followed(place, servers):
-    server, other = Hostile(trick="redirect"), Hostile()
-    servers += [server, other]
+def test_a_redirect_is_not_followed(place, started):
+    server, other = started(trick="redirect"), started()
     server.elsewhere = other.uri
     run_sent(place, server)
     assert server.heard
@@ -251,9 +245,8 @@ def test_a_redirect_is_not_followed(place, servers):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("trick", ["huge", "deep", "escapes"])
-def test_answers_are_bounded_and_stay_text(trick, place, servers):
-    server = Hostile(trick=trick)
-    servers.append(server)
+def test_answers_are_bounded_and_stay_text(trick, place, started):
+    server = started(trick=trick)
     begin = time.monotonic()
     said = run_sent(place, server)
     assert time.monotonic() - begin < 60
@@ -267,12 +260,11 @@ def test_answers_are_bounded_and_stay_text(trick, place, servers):
 
 
 @pytest.mark.parametrize("trick", ["drip", "slow", "bomb", "packed"])
-def test_an_answer_ends_in_time_and_takes_no_memory(trick, servers, monkeypatch):
+def test_an_answer_ends_in_time_and_takes_no_memory(trick, started, monkeypatch):
     """A byte now and then, in the body or in the head; what unpacks to more than a machine has."""
     monkeypatch.setattr("framework.security.servers._LONGEST_ANSWER", 1.0)
     monkeypatch.setattr("urllib3.util.Retry.DEFAULT_BACKOFF_MAX", 0.1)
-    server = Hostile(trick=trick)
-    servers.append(server)
+    server = started(trick=trick)
     client = store.connect(server.uri)
     begin = time.monotonic()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -284,10 +276,9 @@ def test_an_answer_ends_in_time_and_takes_no_memory(trick, servers, monkeypatch)
 
 
 @pytest.mark.slow
-def test_a_host_that_the_user_named_is_told_the_token(place, servers):
+def test_a_host_that_the_user_named_is_told_the_token(place, started):
     """Else the tests above could not fail; .netrc goes before the environment, as ever."""
-    server = Hostile()
-    servers.append(server)
+    server = started()
     run_sent(place, server, MLFLOW_TRACKING_URI=server.uri)
     assert any("ZnIwbWZpbGU" in heard for heard in server.heard)
     (place / "home/.netrc").unlink()

@@ -7,6 +7,7 @@ or ended the process.
 import os
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,14 +30,14 @@ from tests.trust.forging import dict_node, forged, node_of, plain_node, with_att
 from tests.trust.test_estimators import changed, with_handle
 
 
-def resized(edit: Callable[[str], str]) -> bytes:
+def resized(pattern: str, new: str) -> bytes:
     """Return a booster whose first tree was edited, and the size of it that the header gives."""
 
     def change(text: str) -> str:
-        new = edit(text)
-        assert new != text
-        grown = len(new.encode()) - len(text.encode())
-        return re.sub(r"(?<=tree_sizes=)\d+", lambda m: str(int(m[0]) + grown), new, count=1)
+        edited = re.sub(pattern, new, text, count=1)
+        assert edited != text
+        grown = len(edited.encode()) - len(text.encode())
+        return re.sub(r"(?<=tree_sizes=)\d+", lambda m: str(int(m[0]) + grown), edited, count=1)
 
     return with_handle(change)
 
@@ -79,13 +80,13 @@ def support_of_another_kind() -> bytes:
     return io.dumps(model)
 
 
-def transformed(kind: Any, change: Callable[[Any], object]) -> bytes:
-    """Return a linear model behind a transformer that makes columns, which was changed."""
+def transformed(kind: Any, **state: int) -> bytes:
+    """Return a linear model behind a transformer that makes columns, whose state was changed."""
     model = pipeline.make_pipeline(kind, linear_model.LogisticRegression())
     X, y = records()
     model.fit(np.abs(X), y)
     load_estimator(io.dumps(model), "a model")
-    change(model[0])
+    vars(model[0]).update(state)
     return io.dumps(model)
 
 
@@ -98,29 +99,19 @@ def stacked_on_a_writer(model: Any) -> None:
     model.stack_method_ = ["save_model"]
 
 
+TREES = {  # what in the text of the first tree of a booster becomes what
+    "a child before its parent, as LightGBM reads 0_1": ("right_child=1 ", "right_child=0_1 "),
+    "a number of leaves in other digits": ("num_leaves=3", "num_leaves=\u0663"),
+    "a key that swallows the next line": ("is_linear=0", "x\nis_linear=0"),
+    "a key of a tree that nobody knows": ("is_linear=0", "is_linear=0\nleaf_features=0 1"),
+    "too few of what is told of leaves": (r"leaf_weight=\S+ ", "leaf_weight="),
+    "what is no number": (r"leaf_value=\S+ ", "leaf_value=one "),
+    "keys after a blank line": ("\nis_linear", "\n\nis_linear"),
+}
+POLYNOMIAL = preprocessing.PolynomialFeatures(2)
 ASTRAY = {
-    "a child before its parent, as LightGBM reads 0_1": lambda: resized(
-        lambda text: text.replace("right_child=1 ", "right_child=0_1 ", 1)
-    ),
-    "a number of leaves in other digits": lambda: resized(
-        lambda text: text.replace("num_leaves=3", "num_leaves=\u0663", 1)
-    ),
+    **{what: partial(resized, *texts) for what, texts in TREES.items()},
     "a tree between carriage returns": lambda: with_handle(hidden),
-    "a key that swallows the next line": lambda: resized(
-        lambda text: text.replace("is_linear=0", "x\nis_linear=0", 1)
-    ),
-    "a key of a tree that nobody knows": lambda: resized(
-        lambda text: text.replace("is_linear=0", "is_linear=0\nleaf_features=0 1", 1)
-    ),
-    "too few of what is told of leaves": lambda: resized(
-        lambda text: re.sub(r"leaf_weight=\S+ ", "leaf_weight=", text, count=1)
-    ),
-    "what is no number": lambda: resized(
-        lambda text: re.sub(r"leaf_value=\S+ ", "leaf_value=one ", text, count=1)
-    ),
-    "keys after a blank line": lambda: resized(
-        lambda text: text.replace("\nis_linear", "\n\nis_linear", 1)
-    ),
     "threads by another name": lambda: changed(
         "lightgbm", lambda m: m._other_params.update(num_threads=10**5)
     ),
@@ -141,19 +132,14 @@ ASTRAY = {
         lambda e: e._drop_idx_after_grouping.fill(9), drop="first"
     ),
     "more products than there are": lambda: transformed(
-        preprocessing.PolynomialFeatures(2),
-        lambda made: made.__dict__.update(n_output_features_=10**9, _n_out_full=10**9),
+        POLYNOMIAL, n_output_features_=10**9, _n_out_full=10**9
     ),
-    "products of a higher degree": lambda: transformed(
-        preprocessing.PolynomialFeatures(2), lambda made: setattr(made, "_max_degree", 9)
-    ),
+    "products of a higher degree": lambda: transformed(POLYNOMIAL, _max_degree=9),
     "a sketch of many columns": lambda: transformed(
-        kernel_approximation.PolynomialCountSketch(n_components=8),
-        lambda made: setattr(made, "n_components", 10**9),
+        kernel_approximation.PolynomialCountSketch(n_components=8), n_components=10**9
     ),
     "a sampler of many steps": lambda: transformed(
-        kernel_approximation.AdditiveChi2Sampler(),
-        lambda made: setattr(made, "sample_steps", 10**9),
+        kernel_approximation.AdditiveChi2Sampler(), sample_steps=10**9
     ),
     "a stack that saves": lambda: changed("stacking", stacked_on_a_writer),
     "a chain that saves": lambda: chain(multioutput.ClassifierChain, "save_model"),

@@ -20,6 +20,7 @@ from framework.cli.main import main
 from framework.experiment.run_dir import RunDir
 from framework.libraries.importing import from_models
 from framework.security import csv_text_value
+from tests.command import write
 from tests.experiment import small
 from tests.trust.conftest import CONFIG
 from tests.trust.pages import check_page, figure_markup, leading
@@ -55,9 +56,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("accuracy", RATE):
         config["objectives"].append({"metric": name, "sense": "max"})
     config["budget"] = {"evaluations": 40}
-    (folder / "config.yaml").write_text(yaml.safe_dump(config))
-    place = str(folder / "run")
-    assert main(["run", str(folder / "config.yaml"), "--out", place, "--no-plots"]) == 0
+    file, place = write(folder / "config.yaml", config), str(folder / "run")
+    assert main(["run", str(file), "--out", place, "--no-plots"]) == 0
     assert main(["choose", place, "--best", "accuracy", "--no-mlflow"]) == 0
     return folder
 
@@ -138,8 +138,8 @@ def test_page_of_a_sweep(run, tmp_path):
         "directions": [{"metric": "hypervolume", "sense": "max"}],
         "trials": 10,
     }
-    (run / "sweep.yaml").write_text(yaml.safe_dump(config))
-    assert main(["sweep", str(run / "sweep.yaml"), "--out", str(tmp_path / "out")]) == 0
+    file = write(run / "sweep.yaml", config)
+    assert main(["sweep", str(file), "--out", str(tmp_path / "out")]) == 0
     page = tmp_path / "out" / "sweep.html"
     check_page(page, scripts=8)
     assert "&lt;img src=x onerror=alert(1)&gt;" in page.read_text()
@@ -178,9 +178,8 @@ def test_models_of_cascades_and_libraries(tmp_path, capfd):
         "problem": {"kind": "cascade", "calls": {"path": "calls.csv"}},
         "objectives": [{"metric": "accuracy", "sense": "max"}, {"metric": "cost", "sense": "min"}],
     }
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
-    place = tmp_path / "run"
-    assert main(["run", str(tmp_path / "config.yaml"), "--out", str(place), "--no-plots"]) == 0
+    file, place = write(tmp_path / "config.yaml", config), tmp_path / "run"
+    assert main(["run", str(file), "--out", str(place), "--no-plots"]) == 0
     check_markdown((place / "model" / "README.md").read_text())
     DRAWN[0](RunDir(place))
     check_page(place / "report.html")
@@ -216,6 +215,6 @@ def test_names_of_cases_and_methods(tmp_path, capfd, monkeypatch):
 
 @pytest.mark.parametrize("name", [*FEATURES, "../x", ".x", ""])
 def test_names_of_runs(name, tmp_path, capfd):
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump({**yaml.safe_load(CONFIG), "name": name}))
-    assert main(["check", str(tmp_path / "config.yaml")]) == 2
+    file = write(tmp_path / "config.yaml", {**yaml.safe_load(CONFIG), "name": name})
+    assert main(["check", str(file)]) == 2
     assert "\x1b" not in "".join(capfd.readouterr())

@@ -29,7 +29,7 @@ from framework.security import (
     most_unpacked,
 )
 from tests.command import run_program
-from tests.libraries.test_importing import P_TEST, P_VAL, tabrepo, write_tabrepo
+from tests.libraries.test_importing import OF_THREE, tabrepo, write_tabrepo
 from tests.trust.fitted_models import fitted
 from tests.trust.forging import forged
 
@@ -270,22 +270,17 @@ def test_a_zip_is_unpacked_no_further_than_it_says(small):
             assert tracemalloc.get_traced_memory()[1] < 10**6
         finally:
             tracemalloc.stop()
-    whole = zipped(b"0" * 10**7)
-    with (
-        zipfile.ZipFile(io.BytesIO(whole)) as file,
-        pytest.raises(TooLarge, match=r"more than [\d,]+ bytes when unpacked"),
+    for content, error, sentence in (
+        (zipped(b"0" * 10**7), TooLarge, r"more than [\d,]+ bytes when unpacked"),
+        # each piece of this one unpacks at once
+        (zipped(b"0" * 100, way=zipfile.ZIP_BZIP2), zipfile.BadZipFile, "way than by deflate"),
     ):
-        check_members(file, len(whole), 10**9)
-    other = zipped(b"0" * 100, way=zipfile.ZIP_BZIP2)  # each piece of which unpacks at once
-    with (
-        zipfile.ZipFile(io.BytesIO(other)) as file,
-        pytest.raises(zipfile.BadZipFile, match="packed in another way than by deflate"),
-    ):
-        check_members(file, len(other), 10**9)
+        with zipfile.ZipFile(io.BytesIO(content)) as file, pytest.raises(error, match=sentence):
+            check_members(file, len(content), 10**9)
 
 
 def test_labels_of_tabrepo_that_unpack_to_too_much(tmp_path, small):
-    write_tabrepo(tmp_path, P_VAL, P_TEST, [0, 1, 2, 0] * 2, [0, 0, 1, 1])
+    write_tabrepo(tmp_path, *OF_THREE)
     (path,) = tmp_path.rglob("label-val.csv.zip")
     path.write_bytes(zipped(b",label\n" + b"0,1\n" * 10**5))
     with pytest.raises(InputError, match=r"label-val.csv.zip: expected .* more than 100,000 bytes"):

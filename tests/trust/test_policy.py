@@ -21,6 +21,7 @@ from framework.security import (
     terminal_text,
 )
 from framework.security.policy import Received
+from tests.command import code_and_errors, refused, write
 from tests.experiment import small
 from tests.trust.conftest import CONFIG
 from tracking.mlflow_log.store import check_artifacts
@@ -30,9 +31,7 @@ TABLE = "a,b,target\n" + "".join(f"{i % 7},{i % 5},{i % 2}\n" for i in range(60)
 
 def configured(folder: Path, **changes) -> str:
     folder.mkdir(exist_ok=True)
-    file = folder / "config.yaml"
-    file.write_text(yaml.safe_dump(yaml.safe_load(CONFIG) | changes))
-    return str(file)
+    return str(write(folder / "config.yaml", yaml.safe_load(CONFIG) | changes))
 
 
 @pytest.fixture
@@ -45,43 +44,35 @@ def elsewhere(tmp_path, monkeypatch):
     return configured(tmp_path / "received", problem=problem)
 
 
-def refused(capsys, *arguments):
-    code = main(list(arguments))
-    return code, capsys.readouterr().err
-
-
 def test_a_host_is_refused_until_it_is_granted(tmp_path, capsys):
     file = configured(tmp_path / "in", tracking={"uri": "http://${A_SECRET}@evil.example/"})
-    code, said = refused(capsys, "run", file)
-    assert code == 2
-    assert "tracking.uri: connects to evil.example, which you have not granted" in said
+    granted = "tracking.uri: connects to evil.example, which you have not granted"
+    said = refused(capsys, granted, "run", file)
     assert f"paretolab trust {file}" in said
     assert "sends the variable A_SECRET of your environment" in said
-    code, said = refused(capsys, "run", file, "--allow", "host=evil.example")
+    code, said = code_and_errors(capsys, "run", file, "--allow", "host=evil.example")
     assert (code, "connects to" in said, "A_SECRET" in said) == (2, False, True)
     assert main(["check", file, "--set", "tracking.uri=http://host.example"]) == 0
-    assert (
-        main(["check", file, "--allow", "host=evil.example", "--allow", "variable=A_SECRET"]) == 0
-    )
+    allowed = ["--allow", "host=evil.example", "--allow", "variable=A_SECRET"]
+    assert main(["check", file, *allowed]) == 0
     plain = configured(tmp_path / "plain")
     assert main(["check", plain, "--set", "tracking={uri: http://host.example}"]) == 0
     shown = capsys.readouterr().out
     assert ("(granted)" in shown, "NOT granted" in shown) == (True, False)
-    assert refused(capsys, "check", file)[0] == 2  # an option is for one command
+    refused(capsys, "", "check", file)  # an option is for one command
 
 
 def test_the_environment_grants_as_options_do(elsewhere, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert refused(capsys, "check", elsewhere)[0] == 2
+    refused(capsys, "", "check", elsewhere)
     monkeypatch.setenv("PARETOLAB_ALLOW", "read=~/data.csv")
-    assert refused(capsys, "check", elsewhere)[0] == 0
+    assert code_and_errors(capsys, "check", elsewhere)[0] == 0
     monkeypatch.setenv("PARETOLAB_ALLOW", "read=~/data.csv;reads=/etc")
-    code, said = refused(capsys, "check", elsewhere)
-    assert (code, "PARETOLAB_ALLOW: expected KIND=TARGET" in said) == (2, True), said
+    refused(capsys, "PARETOLAB_ALLOW: expected KIND=TARGET", "check", elsewhere)
 
 
 def test_trust_is_remembered_shown_and_forgotten(elsewhere, capsys):
-    assert refused(capsys, "check", elsewhere)[0] == 2
+    refused(capsys, "", "check", elsewhere)
     assert main(["trust", elsewhere]) == 0
     assert f"{elsewhere}: reads " in capsys.readouterr().out
     assert main(["check", elsewhere]) == 0
@@ -91,14 +82,14 @@ def test_trust_is_remembered_shown_and_forgotten(elsewhere, capsys):
     assert remembered.stat().st_mode & 0o077 == 0
     text = Path(elsewhere).read_text()
     Path(elsewhere).write_text(text + "\n")  # whatever it is: a change ends it
-    assert refused(capsys, "check", elsewhere)[0] == 2
+    refused(capsys, "", "check", elsewhere)
     assert main(["trust", "--list"]) == 0
     assert f"{elsewhere}: changed since" in capsys.readouterr().out
     Path(elsewhere).write_text(text)
     assert main(["check", elsewhere]) == 0
     assert main(["trust", "--forget", elsewhere]) == 0
-    assert refused(capsys, "check", elsewhere)[0] == 2
-    assert "trust --list" in refused(capsys, "trust", "--forget", elsewhere)[1]
+    refused(capsys, "", "check", elsewhere)
+    refused(capsys, "trust --list", "trust", "--forget", elsewhere)
 
 
 def test_a_copy_of_a_trusted_file_in_another_folder_is_not_trusted(elsewhere, tmp_path, capsys):
@@ -109,18 +100,14 @@ def test_a_copy_of_a_trusted_file_in_another_folder_is_not_trusted(elsewhere, tm
     copy = tmp_path / "sent" / "copy" / "config.yaml"
     for make in (copy.symlink_to, copy.hardlink_to):
         make(elsewhere)
-        code, said = refused(capsys, "check", str(copy))
-        assert (code, f"reads {tmp_path}/sent/data.csv" in said) == (2, True), said
+        refused(capsys, f"reads {tmp_path}/sent/data.csv", "check", copy)
         copy.unlink()
 
 
 def test_of_several_files_all_are_trusted_or_none(elsewhere, tmp_path, capsys):
-    code, said = refused(capsys, "trust", elsewhere, str(tmp_path / "none.yaml"))
-    assert (code, f"none of them is trusted: {elsewhere}, {tmp_path}/none.yaml" in said) == (
-        2,
-        True,
-    )
-    assert refused(capsys, "check", elsewhere)[0] == 2
+    none = tmp_path / "none.yaml"
+    refused(capsys, f"none of them is trusted: {elsewhere}, {none}", "trust", elsewhere, none)
+    refused(capsys, "", "check", elsewhere)
     other = configured(tmp_path / "other", tracking={"uri": "http://host.example"})
     assert main(["trust", elsewhere, other]) == 0
     assert main(["check", elsewhere]) == main(["check", other]) == 0
@@ -132,8 +119,7 @@ def test_what_workers_run_is_trusted_for_one_command(tmp_path, capsys):
     file = configured(tmp_path / "in", cluster={"py_modules": ["mine"]}, workers=2)
     assert main(["trust", file]) == 0
     assert "with --trust-cluster alone" in capsys.readouterr().out
-    code, said = refused(capsys, "run", file, "--out", str(tmp_path / "out"), "--no-mlflow")
-    assert (code, "say --trust-cluster" in said) == (2, True), said
+    refused(capsys, "say --trust-cluster", "run", file, "--out", tmp_path / "out", "--no-mlflow")
 
 
 def test_a_run_goes_on_with_what_it_was_granted_and_no_other_does(elsewhere, capsys, monkeypatch):
@@ -142,15 +128,13 @@ def test_a_run_goes_on_with_what_it_was_granted_and_no_other_does(elsewhere, cap
     assert main(["choose", "one", "--best", "cost", "--no-mlflow"]) == 0
     assert "its model and picture are not written" not in capsys.readouterr().err
     assert main(["resume", "one", *options]) == 0
-    problem = yaml.safe_load(CONFIG)["problem"] | {
-        "dataset": {"path": str(Path("../data.csv").resolve())}
-    }
+    dataset = {"path": str(Path("../data.csv").resolve())}
+    problem = yaml.safe_load(CONFIG)["problem"] | {"dataset": dataset}
     other = configured(Path("other"), problem=problem)
     shutil.copy("one/allowed.json", "other")  # what one run may do is no grant of other files
-    assert refused(capsys, "check", other)[1].count("which you have not granted") == 1
+    assert refused(capsys, "", "check", other).count("which you have not granted") == 1
     monkeypatch.setenv("XDG_CONFIG_HOME", os.environ["XDG_CONFIG_HOME"] + "2")  # another user's
-    code, said = refused(capsys, "resume", "one", *options)
-    assert (code, "reads " in said, "which you have not granted" in said) == (2, True, True)
+    assert "which you have not granted" in refused(capsys, "reads ", "resume", "one", *options)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +157,7 @@ def test_the_environment_names_a_server_not_all_that_listens_at_its_host(
     uri = "http://mlflow.example:5000/path"
     assert ("MLFLOW_TRACKING_TOKEN" in environment_for(uri, tmp_path)) == named
     file = configured(tmp_path / "in", tracking={"uri": uri})
-    assert ("which you have not granted" in refused(capsys, "check", file)[1]) != named
+    assert ("which you have not granted" in code_and_errors(capsys, "check", file)[1]) != named
 
 
 def test_a_case_elsewhere_is_read_once_the_experiment_is_trusted(tmp_path, capsys, monkeypatch):
@@ -182,22 +166,20 @@ def test_a_case_elsewhere_is_read_once_the_experiment_is_trusted(tmp_path, capsy
     monkeypatch.chdir(tmp_path / "work")
     known = yaml.safe_load(CONFIG)
     case = {"problem": known["problem"]}
-    (tmp_path / "cases" / "one.yaml").write_text(yaml.safe_dump(case))
+    write(tmp_path / "cases" / "one.yaml", case)
     content = small.raw(cases={"one": {"config": "../cases/one.yaml"}}, repeats=1)
     content = {**content, "objectives": known["objectives"]}
     del content["problem"]
     file = str(small.write(tmp_path / "sent", content))
-    code, said = refused(capsys, "check", file)
-    assert (code, said.count("\n")) == (2, 1), said
-    assert f"reads {tmp_path}/sent/../cases/one.yaml, which you have not granted" in said
+    reads = f"reads {tmp_path}/sent/../cases/one.yaml, which you have not granted"
+    assert refused(capsys, reads, "check", file).count("\n") == 1
     assert main(["trust", file]) == 0
     assert "reads" in capsys.readouterr().out
     assert main(["check", file]) == 0
     table = {**known["problem"], "dataset": {"path": "data.csv"}}
     (tmp_path / "cases" / "data.csv").write_text(TABLE)
-    (tmp_path / "cases" / "one.yaml").write_text(yaml.safe_dump({"problem": table}))
-    code, said = refused(capsys, "check", file)
-    assert (code, "cases/one.yaml, which you have not granted" in said) == (2, True), said
+    write(tmp_path / "cases" / "one.yaml", {"problem": table})
+    refused(capsys, "cases/one.yaml, which you have not granted", "check", file)
     assert main(["trust", file]) == main(["check", file]) == 0
 
 
@@ -206,20 +188,18 @@ def test_a_case_beside_a_trusted_experiment_cannot_change_what_it_does(tmp_path,
     known = yaml.safe_load(CONFIG)
     case = tmp_path / "cases" / "one.yaml"
     case.parent.mkdir()
-    case.write_text(yaml.safe_dump({"problem": known["problem"]}))
+    write(case, {"problem": known["problem"]})
     content = small.raw(cases={"one": {"config": "cases/one.yaml"}}, repeats=1)
     content |= {"objectives": known["objectives"], "tracking": {"uri": "http://host.example"}}
     del content["problem"]
     file = str(small.write(tmp_path, content))
     assert main(["trust", file]) == main(["check", file]) == 0
     before = case.read_text()
-    sent = {**known["problem"], "dataset": {"openml": 31}}
-    case.write_text(yaml.safe_dump({"problem": sent}))
-    code, said = refused(capsys, "check", file)
-    assert (code, "connects to openml.org, which you have not granted" in said) == (2, True), said
+    write(case, {"problem": {**known["problem"], "dataset": {"openml": 31}}})
+    refused(capsys, "connects to openml.org, which you have not granted", "check", file)
     case.write_text(before)
     assert main(["check", file]) == 0
-    assert refused(capsys, "check", str(case), "--set", "tracking.uri=http://host.example")[0] == 2
+    refused(capsys, "", "check", case, "--set", "tracking.uri=http://host.example")
 
 
 def test_what_lies_beside_the_configuration_of_a_run_has_no_part_in_its_trust(
@@ -228,29 +208,18 @@ def test_what_lies_beside_the_configuration_of_a_run_has_no_part_in_its_trust(
     """Of ``sweep.yaml`` and ``tracking.json`` the digest of ``config.yaml`` says nothing."""
     place = tmp_path / "sweep"
     shutil.copytree(made["sweep"], place)
-    (place / "config.yaml").write_text(
-        (place / "config.yaml")
-        .read_text()
-        .replace("tracking: null", "tracking: {uri: http://a.example}")
-    )
-    assert main(["trust", str(place / "config.yaml")]) == 0
+    config = place / "config.yaml"
+    tracked = "tracking: {uri: http://a.example}"
+    config.write_text(config.read_text().replace("tracking: null", tracked))
+    assert main(["trust", str(config)]) == 0
     sweep = yaml.safe_load((place / "sweep.yaml").read_text())
-    (place / "sweep.yaml").write_text(
-        yaml.safe_dump(sweep | {"storage": "postgresql://evil.example/x"})
-    )
-    code, said = refused(capsys, "resume", str(place), "--quiet")
-    assert (code, "evil.example, which you have not granted" in said) == (2, True), said
+    write(place / "sweep.yaml", sweep | {"storage": "postgresql://evil.example/x"})
+    sentence = "evil.example, which you have not granted"
+    said = refused(capsys, sentence, "resume", place, "--quiet")
     assert f"paretolab trust {place}`" in said
-    state = {
-        "uri": "http://evil.example",
-        "experiment": "x",
-        "started": 0.0,
-        "tags": {},
-        "runs": {},
-    }
-    (place / "tracking.json").write_text(json.dumps(state))
-    code, said = refused(capsys, "sync", str(place))
-    assert (code, "evil.example, which you have not granted" in said) == (2, True), said
+    state = {"uri": "http://evil.example", "experiment": "x", "started": 0.0}
+    (place / "tracking.json").write_text(json.dumps(state | {"tags": {}, "runs": {}}))
+    refused(capsys, sentence, "sync", place)
     assert main(["trust", str(place)]) == 0
     said = capsys.readouterr().out
     assert "connects to evil.example: trusted" in said
@@ -267,8 +236,7 @@ def test_what_is_shipped_needs_no_grant_from_another_folder(tmp_path, monkeypatc
 def test_settings_of_libraries_count_where_the_environment_says_so(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "matplotlibrc").write_text("text.usetex: False\n")
-    code, said = refused(capsys, "list", "problems")
-    assert (code, f"PARETOLAB_ALLOW=read={tmp_path}/matplotlibrc" in said) == (2, True), said
+    refused(capsys, f"PARETOLAB_ALLOW=read={tmp_path}/matplotlibrc", "list", "problems")
     monkeypatch.setenv("PARETOLAB_ALLOW", f"read={tmp_path}/matplotlibrc")
     assert main(["list", "problems"]) == 0
 
@@ -324,10 +292,9 @@ def test_databricks_is_no_folder(tmp_path, capsys):
 
     words = set(utils._tracking_store_registry._registry)
     for word in words:
-        code, said = refused(capsys, "check", configured(tmp_path, tracking={"uri": word}))
-        assert (code, "tracking.uri: " in said) == (2, True), word
+        refused(capsys, "tracking.uri: ", "check", configured(tmp_path, tracking={"uri": word}))
     databricks = configured(tmp_path, tracking={"uri": "databricks"})
-    assert "connects to databricks, which you have not" in refused(capsys, "check", databricks)[1]
+    refused(capsys, "connects to databricks, which you have not", "check", databricks)
     assert main(["check", databricks, "--allow", "host=databricks"]) == 0
 
 
@@ -337,7 +304,7 @@ def test_stores_and_paths_that_are_free(tmp_path, monkeypatch, capsys):
     for uri in ("sqlite:///mlflow.db", "http://127.0.0.1:9", f"sqlite:///{tmp_path}/in/m.db"):
         assert main(["check", configured(tmp_path / "in", tracking={"uri": uri})]) == 0, uri
     for uri in (f"sqlite:///{tmp_path}/new/m.db", "sqlite:///../m.db", "http://${X}@127.0.0.1:9"):
-        assert refused(capsys, "check", configured(tmp_path / "in", tracking={"uri": uri}))[0] == 2
+        refused(capsys, "", "check", configured(tmp_path / "in", tracking={"uri": uri}))
     assert not (tmp_path / "new").exists()
 
 
@@ -366,12 +333,9 @@ def test_a_device_as_a_table_or_a_case_ends_in_a_sentence(kind, tmp_path, capsys
     place = tmp_path / "data.csv"
     place.symlink_to("/dev/zero") if kind == "zero" else os.mkfifo(place)
     problem = yaml.safe_load(CONFIG)["problem"] | {"dataset": {"path": "data.csv"}}
-    code, said = refused(
-        capsys, "check", configured(tmp_path, problem=problem), "--allow", "read=/dev"
-    )
-    assert (code, "found a pipe or a device" in said) == (2, True), said
-    code, said = refused(capsys, "check", str(place))
-    assert (code, "in the place of a file" in said) == (2, True), said
+    file = configured(tmp_path, problem=problem)
+    refused(capsys, "found a pipe or a device", "check", file, "--allow", "read=/dev")
+    refused(capsys, "in the place of a file", "check", place)
 
 
 def test_names_stay_text():
@@ -387,11 +351,8 @@ def test_names_stay_text():
 def test_an_effect_is_one_line(tmp_path, capsys):
     """Else a name could end its line as granted, and say what seem to be further effects."""
     path = "/etc/hosts (free)\neffect  tracking.uri: connects to nobody"
-    raw = yaml.safe_load(CONFIG)
-    raw["problem"]["dataset"] = {"path": path}
-    file = tmp_path / "config.yaml"
-    file.write_text(yaml.safe_dump(raw))
-    assert main(["check", str(file)]) == 2
+    problem = yaml.safe_load(CONFIG)["problem"] | {"dataset": {"path": path}}
+    assert main(["check", configured(tmp_path, problem=problem)]) == 2
     said = capsys.readouterr()
     (effects,) = [line for line in said.out.splitlines() if line.startswith("effect")]
     assert r"(free)\neffect" in effects
@@ -412,5 +373,5 @@ def test_what_is_typed_grants_nothing_that_ends_alike(tmp_path):
 @pytest.mark.parametrize("modules", [".", "", "*", "/"])
 def test_whatever_stands_in_a_section_is_refused_in_a_sentence(tmp_path, capsys, modules):
     file = configured(tmp_path / "in", cluster={"py_modules": [modules]})
-    code, said = refused(capsys, "check", file)
+    code, said = code_and_errors(capsys, "check", file)
     assert (code, said) == (0, "") or (code == 2 and said.count("\n") == 1), said

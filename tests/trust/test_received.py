@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from framework.cli.main import main
 from framework.cli.results import Result
 from framework.cli.tables import walk
 from framework.errors import InputError
@@ -18,17 +17,10 @@ from framework.experiment.run_dir import RunDir
 from framework.libraries.library import Cost, Library, load_library
 from framework.models.store import load_model
 from framework.models.walk import Chosen, shares
+from tests.command import code_and_errors, refused
 from tests.trust.forgeries import forged, trying
-from tests.trust.forging import seal
+from tests.trust.forging import seal, with_keys
 from tracking.figures.run_data import read_run_data
-
-
-def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
-    """Return a command's exit code and what it said on standard error: one sentence, or nothing."""
-    code = main([*arguments])
-    text = capsys.readouterr().err
-    assert "Traceback" not in text
-    return code, text
 
 
 def broken(content: bytes, rng: random.Random) -> bytes:
@@ -50,8 +42,7 @@ def broken(content: bytes, rng: random.Random) -> bytes:
     ],
 )
 def test_parts_of_a_description_that_are_others(received, other, part, sentence):
-    about = json.loads((received / "about.json").read_text())
-    (received / "about.json").write_text(json.dumps({**about, **part}))
+    with_keys(received / "about.json", **part)
     with pytest.raises(InputError, match=rf"about\.json: {sentence}"):
         compare([received, other])
 
@@ -66,16 +57,13 @@ def test_parts_of_a_description_that_are_others(received, other, part, sentence)
     ],
 )
 def test_parts_of_a_summary_that_are_others(received, part, sentence, capsys):
-    path = received / "summary.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | part))
-    code, text = said(capsys, "choose", str(received), "--best", "cost")
-    assert (code, f"found it damaged (TypeError: {sentence}); delete it" in text) == (2, True)
+    with_keys(received / "summary.json", **part)
+    damaged = f"found it damaged (TypeError: {sentence}); delete it"
+    refused(capsys, damaged, "choose", received, "--best", "cost")
 
 
 def test_sizes_of_the_data_that_are_no_numbers(received):
-    path = received / "about.json"
-    data = {"data": {"name": "x", "models": ["x"]}}
-    path.write_text(json.dumps(json.loads(path.read_text()) | data))
+    with_keys(received / "about.json", data={"name": "x", "models": ["x"]})
     with pytest.raises(InputError, match=r"about\.json: expected sizes of the data"):
         read_run_data(RunDir(received))
 
@@ -83,10 +71,8 @@ def test_sizes_of_the_data_that_are_no_numbers(received):
 def test_nesting_deeper_than_anyones(received, capsys):
     for name in ("about.json", "summary.json", "model/model.json"):
         (received / name).write_text('{"x": ' * 5000 + "1" + "}" * 5000)
-    code, text = said(capsys, "choose", str(received), "--best", "cost")
-    assert (code, "more than 100 levels" in text) == (2, True)
-    code, text = said(capsys, "predict", str(received / "model"), str(received / "front.csv"))
-    assert (code, "more than 100 levels" in text) == (2, True)
+    refused(capsys, "more than 100 levels", "choose", received, "--best", "cost")
+    refused(capsys, "more than 100 levels", "predict", received / "model", received / "front.csv")
 
 
 # --- models -----------------------------------------------------------------------------------
@@ -117,7 +103,7 @@ def test_models_whose_description_is_forged(received, capsys):
     def attempt(changed: Any) -> None:
         (model / "model.json").write_text(json.dumps(changed))
         seal(model)
-        code, text = said(capsys, "predict", str(model), str(model / "example.csv"))
+        code, text = code_and_errors(capsys, "predict", model, model / "example.csv")
         assert code == 0 or "paretolab: " in text, text
         chosen = Chosen.read(model)  # what pages and tables show of it
         if chosen is not None:

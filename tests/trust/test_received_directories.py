@@ -20,7 +20,8 @@ from framework.experiment.alternatives import verdict_of, worth_of_run
 from framework.experiment.resamples import read_resamples
 from framework.experiment.run_dir import RunDir
 from framework.store import Framing, title_of
-from tests.trust.test_received import said
+from tests.command import refused
+from tests.trust.forging import with_keys
 
 
 def test_the_database_of_a_sweep_is_no_link(made, tmp_path, capsys):
@@ -29,8 +30,8 @@ def test_the_database_of_a_sweep_is_no_link(made, tmp_path, capsys):
     (place / "optuna.db").rename(other)
     (place / "optuna.db").symlink_to(other)
     before = other.read_bytes()
-    code, text = said(capsys, "resume", str(place), "--quiet", "--set", "sweep.trials=3")
-    assert (code, "optuna.db: expected the files of a run, found a link to" in text) == (2, True)
+    sentence = "optuna.db: expected the files of a run, found a link to"
+    refused(capsys, sentence, "resume", place, "--quiet", "--set", "sweep.trials=3")
     assert other.read_bytes() == before
 
 
@@ -54,8 +55,8 @@ def test_a_forged_study_ends_in_a_sentence(change, made, tmp_path, capsys):
     shutil.copytree(made["sweep"], tmp_path / "sweep")
     with closing(sqlite3.connect(tmp_path / "sweep" / "optuna.db")) as database, database:
         database.execute(change)
-    code, text = said(capsys, "resume", str(tmp_path / "sweep"), "--quiet")
-    assert (code, "optuna.db: expected the study of a sweep, found it damaged" in text) == (2, True)
+    sentence = "optuna.db: expected the study of a sweep, found it damaged"
+    refused(capsys, sentence, "resume", tmp_path / "sweep", "--quiet")
 
 
 def with_cost(text, cost):
@@ -84,14 +85,12 @@ def test_a_front_that_was_changed_is_refused_and_written_again(what, received, o
     before, asked = front.read_bytes(), ["--where", "coverage>=0.01", "--sure", "50"]
     front.write_text(change(before.decode()))
     for words in (["choose", *asked], ["compare", str(other), "--out", str(received / "page")]):
-        code, text = said(capsys, words[0], str(received), *words[1:])
-        assert (code, "found that it was changed since" in text) == (2, True), text
+        refused(capsys, "found that it was changed since", words[0], received, *words[1:])
     if sentence is not None:  # as of a run that an earlier release made
         known = json.loads(summary.read_text())
         summary.write_text(json.dumps({k: v for k, v in known.items() if k != "files"}))
-        code, text = said(capsys, "choose", str(received), *asked)
-        assert (code, sentence in text) == (2, True), text
-    assert said(capsys, "resume", str(received), "--quiet")[0] == 0
+        refused(capsys, sentence, "choose", received, *asked)
+    assert main(["resume", str(received), "--quiet"]) == 0
     assert front.read_bytes() == before
 
 
@@ -102,15 +101,12 @@ def test_resamples_that_were_changed_are_refused_and_written_again(received, cap
     file.write_bytes(before + b"\n")
     with pytest.raises(InputError, match=r"resamples\.npz: expected it as the run wrote it"):
         read_resamples(run_dir, run_dir.front())
-    assert said(capsys, "resume", str(received), "--quiet")[0] == 0
+    assert main(["resume", str(received), "--quiet"]) == 0
     assert file.read_bytes() == before
 
 
 def test_a_summary_names_no_files_beyond_the_directory(received):
-    summary = received / "summary.json"
-    written = json.loads(summary.read_text())
-    written["files"] = {"../other": "", "model": ""}
-    summary.write_text(json.dumps(written))
+    with_keys(received / "summary.json", files={"../other": "", "model": ""})
     assert RunDir(received).changed == ["../other", "model"]
 
 
@@ -147,6 +143,5 @@ def test_a_front_that_is_not_of_the_journal_ends_in_a_sentence(received, capsys)
     forged = [first[:start] + genes + first[start + len(genes) :], *more]
     journal.write_bytes(framing.beginning + b"".join(map(framing.framed, forged)))
     (received / "summary.json").unlink()
-    code, text = said(capsys, "resume", str(received), "--quiet")
-    assert (code, "expected at row 0 the genomes" in text) == (2, True)
+    refused(capsys, "expected at row 0 the genomes", "resume", received, "--quiet")
     assert front.read_text() == before

@@ -9,13 +9,13 @@ from urllib.request import urlopen
 import pandas as pd
 import pytest
 
+from framework.cli.main import main
 from framework.errors import InputError
 from framework.models.store import load_model
-from tests.command import free_port
+from tests.command import free_port, refused
 from tests.trust.forging import plain_node, seal, with_attribute
 from tests.trust.test_estimators import SYSTEM, partial_of
 from tests.trust.test_planted_modules import serving
-from tests.trust.test_received import said
 from tracking.mlflow_log import deploy
 from tracking.mlflow_log.store import connect
 
@@ -48,9 +48,8 @@ def test_no_code_of_the_folder_runs(sent, finished, capsys):
     (sent / "python_model.pkl").write_bytes(b"cos\nsystem\n(S'touch forged'\ntR.")
     about = (sent / "MLmodel").read_text()
     (sent / "MLmodel").write_text(about.replace("mlflow.pyfunc.model", "os"))
-    assert said(capsys, "predict", str(model), example)[0] == 0
-    code_of_all, text = said(capsys, "predict", str(sent), example)
-    assert (code_of_all, "paretolab: " in text, "model.json" in text) == (2, True, True)
+    assert main(["predict", str(model), example]) == 0
+    assert "model.json" in refused(capsys, "paretolab: ", "predict", sent, example)
     assert not Path("forged").exists()
     frame = pd.read_csv(example)
     same = load_model(model).answers(frame), load_model(finished / "model").answers(frame)
