@@ -117,7 +117,7 @@ def test_weights_of_1_change_nothing(file, measure):
         for name, column in want.items():
             np.testing.assert_array_equal(found[name], column, err_msg=name)
     for one, two in zip(ones.trivial_classifiers(), plain.trivial_classifiers(), strict=True):
-        assert one == two
+        assert one._replace(outcomes=None) == two._replace(outcomes=None)
 
 
 def test_other_shares_of_classes_keep_the_weights_within_a_class(file):
