@@ -313,7 +313,7 @@ def test_the_framework_knows_no_name_that_a_family_registers():
 # The goal is 28,500, 26,500, 6,000, 1,500 and 33,000.
 BUDGET = {
     "framework": 43_261,
-    "algorithms": 32_907,
+    "algorithms": 32_888,
     "tracking": 7_721,
     "scripts": 1_750,
     "tests": 45_499,

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated
 
 import numpy as np
@@ -51,19 +48,18 @@ class OptunaNSGAII(Algorithm):
         }
         self.population = population
         self._trials: list[optuna.Trial] = []
-        with _silent():
-            self._study = optuna.create_study(
-                directions=["minimize"] * len(roles.objectives),
-                sampler=NSGAIISampler(
-                    population_size=population, seed=int(self.rng.integers(2**32))
-                ),
-            )
+        sampler = NSGAIISampler(population_size=population, seed=int(self.rng.integers(2**32)))
+        verbosity = optuna.logging.get_verbosity()
+        optuna.logging.set_verbosity(optuna.logging.ERROR)  # it would announce the study
+        self._study = optuna.create_study(
+            directions=["minimize"] * len(roles.objectives), sampler=sampler
+        )
+        optuna.logging.set_verbosity(verbosity)
 
     def propose(self) -> Array:
         """Return the trials of a generation, (population, d)."""
         assert isinstance(self.space, Partition)
-        with _silent():
-            self._trials = [self._study.ask(self._genes) for _ in range(self.population)]
+        self._trials = [self._study.ask(self._genes) for _ in range(self.population)]
         rows = [[trial.params[gene] for gene in self._genes] for trial in self._trials]
         return self.space.repaired(np.array(rows))
 
@@ -71,26 +67,11 @@ class OptunaNSGAII(Algorithm):
         """Tell the study the losses of the trials, or that they failed."""
         losses = self.roles.losses(batch.values).tolist()
         violations = self.roles.violation(batch.values).tolist()
-        with _silent():
-            for trial, row, violation, ok in zip(
-                self._trials, losses, violations, batch.ok.tolist(), strict=True
-            ):
-                if ok:
-                    if self.roles.constraints:
-                        trial.set_constraint("violation", violation)
-                    self._study.tell(trial, row)
-                else:
-                    self._study.tell(trial, state=TrialState.FAIL)
-
-
-@contextmanager
-def _silent() -> Iterator[None]:
-    """Keep Optuna from announcing studies, and its experimental options."""
-    verbosity = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            yield
-    finally:
-        optuna.logging.set_verbosity(verbosity)
+        results = zip(self._trials, losses, violations, batch.ok.tolist(), strict=True)
+        for trial, row, violation, ok in results:
+            if not ok:
+                self._study.tell(trial, state=TrialState.FAIL)
+                continue
+            if self.roles.constraints:
+                trial.set_constraint("violation", violation)
+            self._study.tell(trial, row)
