@@ -212,17 +212,14 @@ class Partition(Space):
         return self._with_levels(genes.astype(self.dtype), rng)
 
     def sample_by_size(self, rng: np.random.Generator, size: int) -> Array:
-        """Draw the number of blocks uniformly, then a block for every item uniformly.
+        """Cut a random order of the items at random places, into what is removed and the blocks.
 
-        With at most three blocks a third of the genomes has a single block, which is very rare
-        among all genomes. That makes a good start for a search, but is not "a random design".
+        Small blocks are as likely as large ones, where nearly all designs have blocks of about the
+        same size. That makes a good start for a search, but is not "a random design".
         """
-        blocks = rng.integers(1, self.k + 1, size=(size, 1))
-        raw = np.floor(rng.random((size, self.n)) * (blocks + self.removal)).astype(np.int64)
-        if self.removal:
-            raw -= 1
-            nothing_left = (raw < 0).all(axis=1)
-            raw[nothing_left, rng.integers(self.n, size=size)[nothing_left]] = 0
+        place = rng.random((size, self.n)).argsort(axis=1).argsort(axis=1)
+        cuts = rng.integers(self.n, size=(size, 1, self.k - 1 + self.removal))
+        raw = (place[:, :, np.newaxis] >= cuts).sum(axis=2) - self.removal
         return self._with_levels(compress(raw).astype(self.dtype), rng)
 
     def _with_levels(self, items: Array, rng: np.random.Generator) -> Array:

@@ -90,8 +90,8 @@ class RandomSearch(Algorithm):
     batch : int
         Number of genomes in a batch.
     sampling : {'uniform', 'by_size'}
-        ``uniform`` draws every genome with the same probability. ``by_size`` first draws the size,
-        for ordered partitions the number of stages, which makes designs of one stage frequent.
+        ``uniform`` draws every genome with the same probability. ``by_size`` draws sizes first, of
+        ordered partitions those of the stages, which makes stages of few features frequent.
         Counts that may not all be zero are always drawn by size.
     """
 

@@ -1,4 +1,4 @@
-"""Pareto local search: evaluates the neighbourhoods of the best candidates so far."""
+"""Pareto local search: neighbours and children of the best candidates so far."""
 
 from __future__ import annotations
 
@@ -15,20 +15,24 @@ from framework.batch import Evaluated
 from framework.pareto import pareto_layers
 from framework.problem import Problem
 from framework.roles import Roles
+from framework.settings import Rate
 from framework.space import Partition
 
 _FEWEST_STEPS, _ATTEMPTS = 2, 16
+_MATES = 4  # members of the front among which a parent finds the one that is most like it
 _NOTHING_LEFT = "no candidate left that was not asked for"  # a message that users know
 
 
 class ParetoLocalSearch(Algorithm):
-    """Explore the neighbours of non-dominated candidates, then of the Pareto layers behind them.
+    """Evaluate children and neighbours of non-dominated candidates, and the layers behind them.
 
-    An archive keeps candidates with distinct objective vectors, the best Pareto layer first. Each
-    batch takes members of the archive that are not explored yet, from the best layer that has
-    some, and evaluates their neighbourhoods (or samples of them), leaving out genomes that were
-    evaluated before. When the whole archive is explored, the search continues from the ends of
-    random walks that start at its members.
+    An archive keeps candidates with distinct objective vectors, the best Pareto layer first. A
+    batch begins with children of pairs from the first layer: a random member, and of four others
+    the one with the most similar objectives. Then it takes members of the archive that are not
+    explored yet, from the best layer that has some, and evaluates samples of their neighbourhoods
+    (or all of them). No genome is evaluated twice: the fewer children are new, the more neighbours
+    there are. When the whole archive is explored, the search continues from the ends of random
+    walks that start at its members.
 
     The neighbours depend on the space. Ordered partitions: an item moves to another stage or to a
     new one, two items are swapped, two neighbouring stages are merged, an item is left out or taken
@@ -48,31 +52,35 @@ class ParetoLocalSearch(Algorithm):
         Least number of candidates in a batch; its last neighbourhood is evaluated completely.
     archive : int
         Size of the archive. Non-dominated candidates always stay; those of the next layers help to
-        leave local optima. With 1 it is a plain Pareto local search.
+        leave local optima.
     perturbation : int
         Greatest number of steps in the random walk of a restart; it grows where walks end at
         genomes that were proposed before.
     neighbours : int, optional
         How many random neighbours of a member are evaluated before it is the turn of the next one
         of its layer; None: all of them.
+    crossover_rate : float
+        Share of a batch that has two parents. With 0, None for ``neighbours`` and an archive of 1
+        it is a plain Pareto local search.
     max_pending : int, optional
         Number of candidates that may be pending while the search goes on; if None, it waits for
-        each batch. With it, neighbourhoods are proposed in steps
+        each batch. With it, batches are proposed in steps
         (:meth:`~framework.algorithm.Algorithm.make_asynchronous`), ``batch`` evaluations count as a
-        generation, and the archive at the first step of a neighbourhood decides which one it is.
+        generation, and the archive at the first step of a batch decides what is in it.
 
     Notes
     -----
     On partitions of features, the designs that one could have without a search
-    (:meth:`~framework.problem.Problem.starts`) are evaluated first. No genome is evaluated twice.
-    The run ends when random walks find no new genome.
+    (:meth:`~framework.problem.Problem.starts`) are evaluated first. The run ends when random walks
+    find no new genome.
 
     Infeasible candidates rank below all feasible ones, by violation; failed ones are left out. Of
     candidates with equal objectives and violation the first stays.
 
     Pareto local search is by Paquete, Chiarandini and Stuetzle (2004); the layers behind the front
-    are an addition. A batch costs O(neighbourhood) and one non-dominated sort of the archive and
-    the evaluations since the last batch.
+    and children are additions. Children are recombined as in ``nsga2``
+    (:class:`~algorithms.general.nsga2.NSGAII`) and not mutated. A batch costs O(neighbourhood) and
+    one non-dominated sort of the archive and the evaluations since the last batch.
     """
 
     spaces = SPACES
@@ -83,19 +91,20 @@ class ParetoLocalSearch(Algorithm):
         roles: Roles,
         *,
         seed: int,
-        batch: Annotated[int, Field(ge=1)] = 300,
+        batch: Annotated[int, Field(ge=1)] = 100,
         archive: Annotated[int, Field(ge=1)] = 1000,
         perturbation: Annotated[int, Field(ge=_FEWEST_STEPS)] = 4,
-        neighbours: Annotated[int, Field(ge=1)] | None = None,
+        neighbours: Annotated[int, Field(ge=1)] | None = 10,
+        crossover_rate: Rate = 0.8,
         max_pending: MaxPending = None,
     ) -> None:
         super().__init__(problem, roles, seed=seed)
-        self._moves = variation(self.space)
+        self._moves = variation(self.space, crossover_rate=1.0)
         self._starts: Array = np.zeros((0, self.space.d), dtype=self.space.dtype)
         if isinstance(self.space, Partition):
             self._starts = problem.starts()
         self.batch, self.archive, self.perturbation = batch, archive, perturbation
-        self.neighbours = neighbours
+        self.neighbours, self.crossover_rate = neighbours, crossover_rate
         self._proposed, self._vectors = Seen(), Seen()
         self._X: Array = np.zeros((0, self.space.d), dtype=self.space.dtype)
         self._losses: FloatArray = np.zeros((0, len(roles.objectives)))
@@ -103,27 +112,28 @@ class ParetoLocalSearch(Algorithm):
         self._layer: IntArray = np.zeros(0, dtype=np.int64)
         self._explored: BoolArray = np.zeros(0, dtype=bool)
         self._evaluated: list[tuple[Array, FloatArray, FloatArray]] = []  # not in the archive yet
-        self._queue: Array | None = None  # neighbours to propose next; None if not asynchronous
+        self._queue: Array | None = None  # rest of a batch; None if not asynchronous
         if max_pending is not None:
-            self.batch, self._queue = self.make_asynchronous(max_pending, batch), self._X
+            self._step, self._queue = self.make_asynchronous(max_pending, batch), self._X
 
     def propose(self) -> Array | None:
-        """Return new neighbours of archive members, shape (m, d); ``batch`` or more if possible."""
+        """Return new genomes, shape (m, d): ``batch`` or more if possible, or those of a step."""
         if self._queue is None:
             drawn = self._next_batch()
         else:
-            if len(self._queue) < self.batch:
+            if len(self._queue) < self._step:
                 self._queue = np.concatenate([self._queue, self._next_batch()])
-            drawn, self._queue = self._queue[: self.batch], self._queue[self.batch :]
+            drawn, self._queue = self._queue[: self._step], self._queue[self._step :]
         return drawn if len(drawn) else self.give_up(_NOTHING_LEFT)
 
     def _next_batch(self) -> Array:
         self._take_in()
         starts, self._starts = self._starts, self._starts[:0]
         pieces = [starts[self._proposed.add(starts)]] if len(starts) else []
-        pieces += self._explore()
+        pieces.append(self._children(round(self.crossover_rate * self.batch)))
+        pieces += self._explore(self.batch - sum(map(len, pieces)))
         pieces += self._restart(self.batch - sum(map(len, pieces)))
-        return np.concatenate([self._X[:0], *pieces])
+        return np.concatenate(pieces)
 
     def learn(self, batch: Evaluated) -> None:
         """Collect the candidates that have new objective vectors."""
@@ -135,8 +145,7 @@ class ParetoLocalSearch(Algorithm):
     def _take_in(self) -> None:
         """Add evaluated candidates to the archive and drop its worst layers.
 
-        This is delayed until a neighbourhood is chosen: most steps of an asynchronous search do
-        not choose one.
+        This is delayed until the next batch: most steps of an asynchronous search begin none.
         """
         if not self._evaluated:
             return
@@ -151,14 +160,31 @@ class ParetoLocalSearch(Algorithm):
         self._losses, self._violation = losses[archived], violation[archived]
         self._layer, self._evaluated = layer[archived], []
 
-    def _explore(self) -> list[Array]:
-        """Return new neighbours of unexplored members, best layer first, until a batch is full."""
+    def _children(self, count: int) -> Array:
+        """Return the new ones among ``count`` children of members that are alike in objectives."""
+        front = np.flatnonzero(self._layer == 0)
+        if len(front) < 2:
+            return self._X[:0]
+        losses = self._losses[front]
+        span = np.ptp(losses, axis=0)
+        losses = losses / np.where(span > 0, span, 1.0)
+        first = self.rng.integers(len(front), size=count)
+        mates = self.rng.integers(len(front), size=(count, _MATES))
+        distance = np.abs(losses[mates] - losses[first, np.newaxis]).sum(axis=2)
+        distance[mates == first[:, np.newaxis]] = np.inf
+        second = mates[np.arange(count), distance.argmin(axis=1)]
+        children = self._moves.crossed(self._X[front[first]], self._X[front[second]], self.rng)
+        children = children.astype(self.space.dtype)
+        return children[self._proposed.add(children)]
+
+    def _explore(self, size: int) -> list[Array]:
+        """Return ``size`` or more new neighbours of unexplored members, best layer first."""
         waiting = self.rng.permutation(np.flatnonzero(~self._explored))
         waiting = waiting[np.argsort(self._layer[waiting], kind="stable")]
         pieces: list[Array] = []
         count = 0
         for i in waiting.tolist():
-            if count >= self.batch:
+            if count >= size:
                 break
             pieces.append(self._sampled_neighbours(i))
             count += len(pieces[-1])

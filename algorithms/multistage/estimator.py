@@ -42,7 +42,7 @@ from framework.models.classifiers import (
     make_estimator,
 )
 
-_LOCAL_SEARCH = {"kind": "local_search", "neighbours": 10}
+_LOCAL_SEARCH = {"kind": "local_search"}
 _OBJECTIVES, _BY_COST = ("coverage", "accuracy", "cost"), ("risk", "cost")
 _PLACE = "ParetoMultiStage"
 _CELL_BYTES = 16  # bytes of a value in the table and encoded

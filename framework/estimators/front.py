@@ -70,7 +70,7 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
         must hold together.
     algorithm : str or mapping, optional
         A registered search, or the section ``algorithm`` of a configuration, such as
-        ``{"kind": "local_search", "neighbours": 10}``; the family's usual one if None.
+        ``{"kind": "local_search"}``; the family's usual one if None.
     budget : int or mapping
         Number of evaluations, or the section ``budget`` of a configuration, such as
         ``{"generations": 50, "seconds": 60}``.

@@ -99,7 +99,7 @@ def search(
     ----------
     algorithm : str or mapping
         Registered name, or a section ``algorithm`` of a configuration:
-        ``{"kind": "local_search", "neighbours": 10}``.
+        ``{"kind": "local_search"}``.
     budget : int or mapping
         Number of evaluations, or a section ``budget``: ``{"generations": 50}``.
     verbose : bool, optional
