@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from algorithms.general.local_search import ParetoLocalSearch
 from algorithms.moves.partitions import neighbourhood_size, neighbours, wander
 from algorithms.moves.seen import Seen
+from algorithms.moves.variation import moved
 from algorithms.multistage.emsco import EMSCO
 from framework.batch import Evaluated
 from framework.front import Front
@@ -20,7 +21,7 @@ from tests import oracles
 from tests.conftest import roles_of
 from tests.landscape import generations
 from tests.searching import searched
-from tests.toys import StagesToy
+from tests.toys import EnsembleToy, StagesToy
 
 
 @st.composite
@@ -116,11 +117,49 @@ def test_a_space_of_one_genome_ends():
 
 def test_only_the_last_neighbourhood_exceeds_a_batch():
     problem = StagesToy()
-    algorithm = ParetoLocalSearch(problem, roles_of(problem), seed=0, batch=50)
+    algorithm = ParetoLocalSearch(problem, roles_of(problem), seed=0, batch=50, neighbours=None)
     most = neighbourhood_size(problem.space.d, problem.space.k)
     sizes = [len(batch) for batch in generations(algorithm, problem, 20)]
     assert len(sizes) == 20
     assert 50 <= min(sizes) <= max(sizes) < 50 + most
+
+
+def first_of_a_batch(count, **parameters):
+    """Return the front after four batches, the first rows of the next one, and neighbours."""
+    problem = EnsembleToy(10, 4)
+    search = ParetoLocalSearch(problem, roles_of(problem), seed=0, batch=40, **parameters)
+    batches = list(generations(search, problem, 4))
+    front = Front.of(batches, search.roles, problem.gene_names)
+    return front, search.ask()[:count], moved(problem.space, front.rows.X)
+
+
+def test_children_have_each_gene_from_one_of_two_front_members():
+    front, rows, _ = first_of_a_batch(5, crossover_rate=0.5)
+    genes = front.rows.X[:, np.newaxis] == rows  # members x rows x genes
+    pairs = (genes[:, np.newaxis] | genes).all(axis=3).any(axis=(0, 1))
+    assert pairs.all()
+    assert not genes.all(axis=2).any()
+
+
+def test_without_crossover_a_batch_is_neighbours_of_the_front():
+    _, rows, around_front = first_of_a_batch(10, crossover_rate=0.0, neighbours=3)
+    assert (around_front == rows[:, np.newaxis]).all(axis=2).any(axis=1).all()
+
+
+def test_parents_are_alike_in_their_objectives():
+    problem = EnsembleToy(10, 4)
+    search = ParetoLocalSearch(problem, roles_of(problem), seed=0)
+    apart = []
+    search._moves.crossed = lambda A, B, rng: apart.append((A, B)) or A
+    search._X = np.repeat(np.arange(5, dtype=np.int32)[:, np.newaxis], 10, axis=1)
+    search._layer = np.array([0, 0, 0, 0, 1])
+    search._losses = np.array([[0, 1e6], [0.1, 9e5], [9, 1e5], [10, 0], [5, 5e5]])  # two pairs
+    search._children(4000)
+    ((A, B),) = apart
+    first, second = A[:, 0], B[:, 0]
+    assert (first != second).mean() > 0.98  # unless four draws gave none but itself
+    assert set(first.tolist()) == {0, 1, 2, 3}
+    assert (first // 2 == second // 2).mean() == pytest.approx(1 - 0.75**4, abs=0.03)
 
 
 def test_the_archive_keeps_the_front_and_its_bound():
