@@ -149,13 +149,18 @@ def test_without_crossover_a_batch_is_neighbours_of_the_front():
 def test_parents_are_alike_in_their_objectives():
     problem = EnsembleToy(10, 4)
     search = ParetoLocalSearch(problem, roles_of(problem), seed=0)
-    apart = []
-    search._moves.crossed = lambda A, B, rng: apart.append((A, B)) or A
+    pairs = []
+
+    def crossed(A, B, rng):
+        pairs.append((A, B))
+        return A
+
+    search._moves.crossed = crossed
     search._X = np.repeat(np.arange(5, dtype=np.int32)[:, np.newaxis], 10, axis=1)
     search._layer = np.array([0, 0, 0, 0, 1])
     search._losses = np.array([[0, 1e6], [0.1, 9e5], [9, 1e5], [10, 0], [5, 5e5]])  # two pairs
     search._children(4000)
-    ((A, B),) = apart
+    ((A, B),) = pairs
     first, second = A[:, 0], B[:, 0]
     assert (first != second).mean() > 0.98  # unless four draws gave none but itself
     assert set(first.tolist()) == {0, 1, 2, 3}
