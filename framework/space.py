@@ -218,8 +218,10 @@ class Partition(Space):
         same size. That makes a good start for a search, but is not "a random design".
         """
         place = rng.random((size, self.n)).argsort(axis=1).argsort(axis=1)
-        cuts = rng.integers(self.n, size=(size, 1, self.k - 1 + self.removal))
-        raw = (place[:, :, np.newaxis] >= cuts).sum(axis=2) - self.removal
+        cuts = rng.integers(self.n, size=(size, self.k - 1 + self.removal))
+        raw = np.full((size, self.n), -int(self.removal))
+        for cut in cuts.T:
+            raw += place >= cut[:, np.newaxis]
         return self._with_levels(compress(raw).astype(self.dtype), rng)
 
     def _with_levels(self, items: Array, rng: np.random.Generator) -> Array:
