@@ -212,11 +212,13 @@ class KeyValue:
                 frames[:0] = [] if self._end else [self._framing.beginning]
                 append(file, self._end, b"".join(frames))
                 self._read_on(file)
-            live = sum(frame.length for frame in self._frames.values())
-            if self._lock is None and self._end > 2 * live + _WASTE:
+            if self._lock is None and self._is_mostly_outdated():
                 frames = [self._framed(key, value) for key, value in self.get(self._frames).items()]
                 write_whole(self.path, b"".join([self._framing.beginning, *frames]))
                 self._end, self._frames = 0, {}
+
+    def _is_mostly_outdated(self) -> bool:
+        return self._end > 2 * sum(frame.length for frame in self._frames.values()) + _WASTE
 
     def _framed(self, key: bytes, value: bytes) -> bytes:
         return self._framing.framed(_KEY.pack(len(key)), key, value)
