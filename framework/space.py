@@ -49,7 +49,7 @@ class Space(ABC):
         """Draw ``size`` genomes, shape (size, d)."""
 
     def sample_by_size(self, rng: np.random.Generator, size: int) -> Array:
-        """Draw genomes so that all sizes (numbers of blocks, of items picked) are equally likely.
+        """Draw genomes so that small sizes (of blocks, of picks) are as likely as large ones.
 
         It is :meth:`sample` if genomes of the space have no size, or if that already spreads the
         sizes evenly.
