@@ -205,7 +205,7 @@ class ComponentStore:
         bits = np.frombuffer(b"".join(value[:size] for value in values.values()), dtype="<u8")
         return Components(
             np.frombuffer(b"".join(values), "<u8").reshape(-1, keys.shape[1]),
-            bits.reshape(-1, planes, words),
+            bits.reshape(len(values), planes, words),
             [value[size:] for value in values.values()],
         )
 

@@ -56,7 +56,7 @@ def on_all_features(data: StageData, recipe: Recipe, classes: Sequence[Any]) -> 
     In a cross-validation, scored records are answered out-of-fold. Raises InputError if a
     classifier cannot be trained.
     """
-    key, base = pack(np.ones(data.n_features, dtype=bool)), data.refit if data.folds else data
+    key, base = pack(np.ones(data.n_features, dtype=bool)), data.final
     P = np.zeros((0, len(classes)))
     if data.folds:
         P = out_of_fold(data, recipe, key, classes)

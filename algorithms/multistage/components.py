@@ -78,6 +78,13 @@ class SubClassifiers:
         sizes = np.bitwise_count(missing).sum(axis=1, dtype=np.int64)
         return missing[np.argsort(-sizes, kind="stable")]
 
+    def of(self, items: Array) -> ComponentTable:
+        """Return the table with the sub-classifiers of partitions; train those that are missing."""
+        missing = self.missing(items)
+        if len(missing):
+            self.add(self.build(missing))
+        return self.table
+
     def build(self, keys: WordArray) -> Components:
         """Train the sub-classifiers of keys (m, words)."""
         return train(self._data, self._recipe, keys, stored=self._stored)
@@ -105,6 +112,8 @@ class SubClassifiers:
     def classifiers(self, keys: WordArray, classes: Sequence[Any]) -> list[Any]:
         """Return the classifiers of keys (m, words), read from the disk or trained (again).
 
+        The data must not have folds, whose classifiers are several for each key.
+
         Raises
         ------
         InputError
@@ -114,9 +123,7 @@ class SubClassifiers:
         if self.store is not None:
             stored = self.store.get(keys)
             by_key = {k.tobytes(): m for k, m in zip(stored.keys, stored.models, strict=True)}
-        crossed = len(self._data.folds) > 0
-        data = self._data.refit if crossed else self._data
-        classifiers = []
+        data, classifiers = self._data, []
         for key in keys:
             model = by_key.get(key.tobytes())
             if isinstance(self._recipe.parameters, Prototype):  # of the user's, never stored
@@ -127,8 +134,7 @@ class SubClassifiers:
                 if trained.errors:
                     raise InputError(f"problem.classifier: {trained.errors[0]}")
                 model = trained.models[0]
-                if not crossed:  # components of a cross-validation have the answers of its folds
-                    self.add(trained)
+                self.add(trained)
             classifiers.append(restore(model, data, self._recipe, classes, key))
         return classifiers
 

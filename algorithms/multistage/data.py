@@ -41,7 +41,7 @@ from framework.models.classifiers import (
 )
 from framework.outcomes import whole_weights
 
-COMPONENTS_FORMAT = 2  # raise it when the content of a component or its storage changes
+COMPONENTS_FORMAT = 3  # raise it when the content of a component or its storage changes
 INCONCLUSIVE = "inconclusive"
 _UNUSED = 0.75  # the threshold of confidence where stages decide by costs and so do not use it
 

@@ -266,6 +266,9 @@ class MultiStageProblem(AnsweringProblem, Deployable):
 
     def open_store(self) -> None:
         self.sub_classifiers.open_store(self.components_fingerprint, self.component_name)
+        if self.data.folds:
+            fingerprint = digest([self.components_fingerprint, "final"])
+            self._final.open_store(fingerprint, self.component_name)
 
     def describe(self) -> Mapping[str, Any]:
         costs = self.costs / self.cost_scale
@@ -289,7 +292,8 @@ class MultiStageProblem(AnsweringProblem, Deployable):
 
     def __getstate__(self) -> dict[str, Any]:
         # the driver keeps components and the disk, and sends workers the components they lack
-        return {**self.__dict__, "sub_classifiers": None, "_records": None, "_all_records": None}
+        own = ("sub_classifiers", "_final", "_records", "_all_records")
+        return {**self.__dict__, **dict.fromkeys(own)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # each process makes its own table: arrays from Ray's object store are read-only
@@ -297,9 +301,11 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         self._start_empty()
 
     def _start_empty(self) -> None:
-        """Set up what each process makes for itself: an empty table and the held-out records."""
-        self.sub_classifiers = self._classifiers(self.data)
-        self._records = held_out_records(self.data)
+        """Set up what each process makes for itself: empty tables and the held-out records."""
+        self.sub_classifiers = self._final = self._classifiers(self.data)
+        if self.data.folds:  # those that users get are trained on the records of all folds
+            self._final = self._classifiers(self.data.final)
+        self._records = held_out_records(self.data)[0], held_out_records(self.data.final)[1]
 
     def _classifiers(self, data: StageData, *, stored: bool = True) -> SubClassifiers:
         """Return an empty table of sub-classifiers that are trained on ``data``."""
@@ -336,8 +342,11 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         return self.sub_classifiers.table.n
 
     def missing_components(self, X: Array) -> WordArray:
-        items = np.ascontiguousarray(self.space.checked(X)[:, : self.space.n])
-        return self.sub_classifiers.missing(items)
+        return self.sub_classifiers.missing(self._items(X))
+
+    def _items(self, X: Array) -> Array:
+        """Return the partitions of genomes, without the genes of thresholds."""
+        return np.ascontiguousarray(self.space.checked(X)[:, : self.space.n])
 
     def build_components(self, keys: WordArray) -> Components:
         return self.sub_classifiers.build(keys)
@@ -417,10 +426,12 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         """Return what genomes answer to the records of a part, and what these pay."""
         records, held = self.records(part), self._records[int(part == "test")]
         assert records is not None
-        return answers_of(self.space.checked(X), self._table(X), held, self.charges, records)
+        return answers_of(self.space.checked(X), self._table(X, part), held, self.charges, records)
 
-    def _table(self, X: Array) -> scoring.Held:
+    def _table(self, X: Array, part: Part = "search") -> scoring.Held:
         """Return the table of classifiers; train those of genomes that are not there or on disk."""
+        if part == "test" and self.data.folds:
+            return self._final.of(self._items(X)).held
         missing = self.missing_components(X)
         if len(missing):
             self.add_components(self.build_components(missing))
@@ -437,9 +448,7 @@ class MultiStageProblem(AnsweringProblem, Deployable):
             place = (self.components_fingerprint, self.component_name) if stored else None
             make = partial(self._classifiers, stored=False)
             self._all_records = AllRecords(self.data, make, place)
-        X = self.space.checked(X)
-        items = np.ascontiguousarray(X[:, : self.space.n])
-        return self._all_records.refits(X, items, self._outcomes_of)
+        return self._all_records.refits(self.space.checked(X), self._items(X), self._outcomes_of)
 
     def outcomes(self, X: Array) -> AnswerOutcomes | None:
         records = self.records()
@@ -541,7 +550,7 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         from algorithms.multistage.model import MultiStageClassifier
         from framework.data.encoding import Encoder
 
-        classifiers = self.sub_classifiers.classifiers(np.array(self._keys(x)), self.classes)
+        classifiers = self._final.classifiers(np.array(self._keys(x)), self.classes)
         x, levels = x[: self.space.n], x[self.space.n :]
         decision = None
         if self.decision is not None:
@@ -604,11 +613,11 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         return [pack(mask) for mask in masks]
 
     def direct(self, X: Array, part: Part) -> Mapping[str, FloatArray]:
-        if part == "test" and self.sub_classifiers.table.stripped:
+        if part == "test" and self._final.table.stripped:
             raise ValueError("expected components with their test records, found stripped ones")
         if self.counts:
             return {}
-        table, records = self._table(X), self._records[int(part == "test")]
+        table, records = self._table(X, part), self._records[int(part == "test")]
         prices = self.charges, self.cost_scale, self.error_costs
         values = measure(self.space.checked(X), table, records, *prices)
         return {name: values[name] for name in self._family_names}

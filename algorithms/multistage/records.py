@@ -192,9 +192,14 @@ class StageData:
         return self.logistic_fits.starts[C]
 
     @cached_property
-    def refit(self) -> StageData:
-        """In a cross-validation: data that train on all its records and score the test records."""
+    def final(self) -> StageData:
+        """Data that train the classifiers that users get.
+
+        In a cross-validation they train on all its records and score the test records alone.
+        """
         n = self.n_validation
+        if not self.folds:
+            return self
         return self.asked(self.held, self.y_held[n:], 0, self.unknown[:, n:])
 
     def asked(
@@ -257,8 +262,11 @@ class StageData:
 
     @property
     def words(self) -> int:
-        """Number of words per plane: those of the validation records, then of the test records."""
-        return self.validation_words + words_for(self.n_test)
+        """Number of words per plane: those of the validation records, then of the test records.
+
+        Classifiers of folds answer no test records; those of :attr:`final` do.
+        """
+        return self.validation_words + (0 if self.folds else words_for(self.n_test))
 
     @property
     def nbytes(self) -> int:

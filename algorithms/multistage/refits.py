@@ -62,9 +62,7 @@ class AllRecords:
     def _models(self, X: Array, items: Array, outcomes_of: OutcomesOf) -> Iterator[RecordOutcomes]:
         for number, part in enumerate(self._parts):
             classifiers = self._held.pop(number, None) or self._empty(number)
-            missing = classifiers.missing(items)
-            if len(missing):
-                classifiers.add(classifiers.build(missing))
+            classifiers.of(items)
             yield outcomes_of(X, classifiers, held_out_records(part)[0])
             if classifiers.table.bits.nbytes <= _HELD or not classifiers.quickly_restored:
                 self._held[number] = classifiers

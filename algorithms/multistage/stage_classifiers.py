@@ -2,8 +2,9 @@
 
 The classifier of a feature set is trained on the training records and asked once about the held-out
 ones. Its answers are kept as bits and the classifier as bytes, from which :func:`restore` makes it
-again. In a cross-validation, each fold has a classifier, which answers the records of the fold, and
-the classifier fitted on all records is kept.
+again. In a cross-validation, each fold has a classifier, which answers the records of the fold. The
+classifiers fitted on all records are trained apart, for the few designs whose figures on test
+records or whose models are asked for.
 """
 
 from __future__ import annotations
@@ -104,11 +105,10 @@ def train(
         skops's format; one of the user's is empty. With calibration, the model is what
         :func:`framework.models.calibration.join` makes of that. A model of more than
         ``LARGEST_MODEL`` bytes is empty, too: training it again takes less than keeping thousands.
-        In a cross-validation, the model is the one fitted on all records. It is empty where there
-        are no test records, because it is needed only for the few designs that a user looks at.
+        In a cross-validation, models are empty, as no record leaves through those of the folds.
     """
     if data.folds:
-        return _cross_fitted(data, recipe, keys, keep_all)
+        return _cross_fitted(data, recipe, keys)
     bits = np.zeros((len(keys), data.planes, data.words), dtype=np.uint64)
     if recipe.together:
         trained = _logistic(data, float(recipe.parameters.get("C", 1.0)), keys, bits)
@@ -120,12 +120,11 @@ def train(
     return Components(trained.keys, trained.bits, models, trained.errors)
 
 
-def _cross_fitted(data: StageData, recipe: Recipe, keys: WordArray, keep_all: bool) -> Components:
-    """Train a classifier for each fold and, if there are test records, one on all records."""
+def _cross_fitted(data: StageData, recipe: Recipe, keys: WordArray) -> Components:
+    """Train a classifier for each fold."""
     n, words = data.n_validation, data.validation_words
-    bits = np.zeros((len(keys), data.planes, data.words), dtype=np.uint64)
+    bits = np.zeros((len(keys), data.planes, words), dtype=np.uint64)
     errors: dict[int, str] = {}
-    models = [b""] * len(keys)
     step = max(1, _ANSWERS // (data.planes * n))
     for start in range(0, len(keys), step):
         some = keys[start : start + step]
@@ -135,14 +134,9 @@ def _cross_fitted(data: StageData, recipe: Recipe, keys: WordArray, keep_all: bo
             answers[:, :, fold.rows] = unpack(trained.bits, len(fold.rows))
             for i, error in trained.errors.items():
                 errors.setdefault(start + i, f"fold {number}: {error}")
-        bits[start : start + step, :, :words] = pack(answers)
-    if data.n_test:
-        trained = train(data.refit, recipe, keys, keep_all=keep_all)
-        bits[:, :, words:], models = trained.bits, trained.models
-        errors = {**trained.errors, **errors}
-    for i in errors:  # a component with an error has no answers
-        bits[i], models[i] = 0, b""
-    return Components(keys, bits, models, errors)
+        bits[start : start + step] = pack(answers)
+    bits[list(errors)] = 0  # a component with an error has no answers
+    return Components(keys, bits, [b""] * len(keys), errors)
 
 
 def out_of_fold(
@@ -383,16 +377,15 @@ def build_cost(data: StageData, recipe: Recipe, keys: WordArray) -> BuildCost:
     Some features of a set of middle size, few enough for a short fit, are fitted to more and more
     of the training records, until a fit takes long enough to time. The time is then scaled by the
     :func:`work` of all fits. In a cross-validation, that of the first fold is multiplied by the
-    number of folds, plus the share of a fit on all records if there are test records.
+    number of folds.
     """
     kind = recipe.kind
     stored = 8 * (words_for(data.n_features) + data.planes * data.words)
     if data.folds:
         fold = data.folds[0].data
         cost = build_cost(fold, recipe, keys)
-        fits = len(data.folds) + (len(data.y) / len(fold.y) if data.n_test else 0.0)
-        building = max(cost.bytes_building, _bytes_of_fits(data.refit, recipe))
-        return BuildCost(fits * cost.seconds, stored, building)
+        building = max(cost.bytes_building, _bytes_of_fits(data.final, recipe))
+        return BuildCost(len(data.folds) * cost.seconds, stored, building)
     if not len(keys):
         return BuildCost(0.0, stored, _bytes_of_fits(data, recipe))
     widths = np.diff(data.first)

@@ -282,3 +282,25 @@ def test_copies_of_a_record_are_in_one_fold(table_file):
     assert sum(map(len, folds)) == len(X)
     for fold in data.folds:
         assert not set(fold.data.copy_of.tolist()) & set(record[fold.rows].tolist())
+
+
+def test_classifiers_of_all_records_are_fitted_for_the_designs_that_are_asked_for(
+    table_file, monkeypatch
+):
+    fits, plain = [], GaussianNB.fit
+
+    def fit(self, X, y, **weights):
+        fits.append(len(X))
+        return plain(self, X, y, **weights)
+
+    monkeypatch.setattr(GaussianNB, "fit", fit)
+    problem = problem_of(table_file, measure=FOLDS, classifier={"kind": "gaussian_nb"})
+    X, n = genomes(problem, 30), len(problem.data.y)
+    problem.evaluate(X)
+    assert fits and n not in fits
+    problem.evaluate_test(X[:2])
+    sets = {f for x in X[:2].tolist() for f in oracles.feature_sets(x)}
+    assert fits.count(n) == len(sets)
+    problem.evaluate_test(X[:2])
+    problem.decode(X[1])
+    assert fits.count(n) == len(sets)
