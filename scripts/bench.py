@@ -195,7 +195,7 @@ def exact_front(problem: MultiStageProblem) -> tuple[float, tuple[str, int]]:
 
 def numpy_loop(problem: MultiStageProblem, candidates: int = 1000) -> float:
     """Return the nanoseconds per candidate of a loop over candidates with boolean vectors."""
-    tables, weights = problem.stage_tables(), 1 << np.arange(problem.space.n)
+    tables, weights = problem.sub_classifiers.stage_tables(), 1 << np.arange(problem.space.n)
     sure, right = (
         np.unpackbits(rows.view(np.uint8), axis=1, count=tables.records, bitorder="little") == 1
         for rows in (tables.conclusive, tables.right)

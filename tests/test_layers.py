@@ -313,10 +313,10 @@ def test_the_framework_knows_no_name_that_a_family_registers():
 # The goal is 28,500, 26,500, 6,000, 1,500 and 33,000.
 BUDGET = {
     "framework": 43_262,
-    "algorithms": 32_914,
+    "algorithms": 32_907,
     "tracking": 7_721,
     "scripts": 1_750,
-    "tests": 45_545,
+    "tests": 45_568,
 }
 
 

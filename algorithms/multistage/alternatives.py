@@ -60,9 +60,10 @@ def on_all_features(data: StageData, recipe: Recipe, classes: Sequence[Any]) -> 
     P = np.zeros((0, len(classes)))
     if data.folds:
         P = out_of_fold(data, recipe, key, classes)
-    if len(base.y_held):
+    asked = base.held[:-1, base.n_validation if data.folds else 0 :].T
+    if len(asked):
         classifier = fitted(base, recipe, key, classes)
-        P = np.concatenate([P, classifier.predict_proba(base.held[:-1].T)])
+        P = np.concatenate([P, classifier.predict_proba(asked)])
     P[data.stopped] = 0.0  # no answer at any threshold
     return P
 

@@ -6,6 +6,7 @@ Exact methods read the bits of the sub-classifiers of all feature sets.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from algorithms.moves.bits import words_for
 from algorithms.multistage.bit_planes import ComponentTable, StageTables, features_of
 from algorithms.multistage.kernels import scoring
+from algorithms.multistage.metrics import HeldOutRecords, held_out_records
 from algorithms.multistage.records import StageData
 from algorithms.multistage.stage_classifiers import Recipe, fitted, restore, train
 from framework.arrays import Array, IntArray, WordArray
@@ -57,6 +59,11 @@ class SubClassifiers:
         self._recipe, self._stored = recipe, stored
         self.table = ComponentTable(words_for(data.n_features), data.planes, data.words, rule)
         self.store: ComponentStore | None = None
+
+    @cached_property
+    def records(self) -> tuple[HeldOutRecords, HeldOutRecords]:
+        """The records that candidates are scored on, and the test records."""
+        return held_out_records(self._data)
 
     def open_store(self, fingerprint: str, name: str) -> None:
         """Keep sub-classifiers on this machine's disk as well, and read those that are there."""
@@ -155,15 +162,13 @@ class SubClassifiers:
             self.table.add(self.store.get(missing[start : start + _CHUNK]))
         return np.setdiff1d(missing[:, 0], self._held_sets())[:, None]
 
-    def stage_tables(self, everyone: WordArray, level: int) -> StageTables:
+    def stage_tables(self, level: int = 0) -> StageTables:
         """Return the bits of the sub-classifiers of all feature sets; train those that are missing.
 
         If candidates have one stage, only the row of all features is filled.
 
         Parameters
         ----------
-        everyone : numpy.ndarray of uint64, shape (words,)
-            One bit per validation record.
         level : int
             Gene value of the threshold, 0 if there is no choice.
 
@@ -177,17 +182,29 @@ class SubClassifiers:
         bits = self.table.bits[: len(keys), :, :words]
         conclusive[keys] = bits[:, self.table.rule.sure + level - 1 if level else 0]
         right[keys] = bits[:, 1] & conclusive[keys]
+        everyone = self.records[0].everyone
         return StageTables(conclusive, right, everyone, self._data.n_validation)
 
-    def stage_planes(self) -> WordArray:
-        """Return all planes of bits by feature set, shape (2^n, planes, words).
+    def stage_planes(self) -> tuple[WordArray, scoring.Rule, WordArray, int]:
+        """Return all planes of bits, for exact methods where stages decide by costs.
 
         See :meth:`stage_tables`.
+
+        Returns
+        -------
+        numpy.ndarray of uint64, shape (2^n, planes, words)
+            The planes by feature set.
+        Rule
+            What each plane says.
+        numpy.ndarray of uint64, shape (words,)
+            One bit per record.
+        int
+            Number of records.
         """
         keys, words = self._trained_sets(), self._data.validation_words
         planes = np.zeros((2**self._data.n_features, self._data.planes, words), dtype=np.uint64)
         planes[keys] = self.table.bits[: len(keys), :, :words]
-        return planes
+        return planes, self.table.rule, self.records[0].everyone, self._data.n_validation
 
     def _trained_sets(self) -> IntArray:
         """Train what is missing; return the sets of all components by number.

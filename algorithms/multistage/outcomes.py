@@ -82,8 +82,7 @@ def answers_of(
 def outcomes_of(
     X: Array,
     measures: Sequence[Measure],
-    table: Callable[[Array], scoring.Held],
-    held: HeldOutRecords,
+    asked: Callable[[Array], tuple[scoring.Held, HeldOutRecords]],
     charges: scoring.Charges,
     records: Records,
     *,
@@ -91,15 +90,16 @@ def outcomes_of(
 ) -> AnswerOutcomes:
     """Return the outcomes of partitions.
 
-    ``table`` returns the table that has the classifiers of partitions, ``countable`` says whether
-    no measure asks which of several classes a wrong answer names; see :func:`answers_of`.
+    ``asked`` returns the table that has the classifiers of partitions and what they are asked
+    about, ``countable`` says whether no measure asks which of several classes a wrong answer names;
+    see :func:`answers_of`.
     """
 
     def answers(X: Array) -> Answers:
-        return answers_of(X, table(X), held, charges, records)
+        return answers_of(X, *asked(X), charges, records)
 
     def counts(X: Array, sets: BoolArray) -> Counts:
-        return counts_of(X, table(X), held, charges, sets)
+        return counts_of(X, *asked(X), charges, sets)
 
     plain = countable and records.weights is None and not records.subgroup_names
     return AnswerOutcomes(measures, answers, X, records, counts if plain else None)

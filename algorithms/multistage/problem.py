@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,6 @@ import numpy as np
 from algorithms.moves.bits import pack, words_for
 from algorithms.moves.variation import moved
 from algorithms.multistage.alternatives import with_thresholds
-from algorithms.multistage.bit_planes import StageTables
 from algorithms.multistage.components import SubClassifiers
 from algorithms.multistage.config import MissingPolicy, MultiStageConfig
 from algorithms.multistage.data import COMPONENTS_FORMAT, INCONCLUSIVE, digest, load
@@ -36,7 +35,6 @@ from algorithms.multistage.metrics import (
     POSITIVE,
     RISKS,
     HeldOutRecords,
-    held_out_records,
     measure,
     measures_of,
 )
@@ -242,8 +240,6 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         if data.unknown.any():
             design.append(digest_of("unknown", [data.unknown]))
         self.fingerprint = digest([self.components_fingerprint, *design])
-        self._all_records: AllRecords | None = None
-        self._start_empty()
 
     Config = MultiStageConfig
 
@@ -266,9 +262,6 @@ class MultiStageProblem(AnsweringProblem, Deployable):
 
     def open_store(self) -> None:
         self.sub_classifiers.open_store(self.components_fingerprint, self.component_name)
-        if self.data.folds:
-            fingerprint = digest([self.components_fingerprint, "final"])
-            self._final.open_store(fingerprint, self.component_name)
 
     def describe(self) -> Mapping[str, Any]:
         costs = self.costs / self.cost_scale
@@ -292,20 +285,30 @@ class MultiStageProblem(AnsweringProblem, Deployable):
 
     def __getstate__(self) -> dict[str, Any]:
         # the driver keeps components and the disk, and sends workers the components they lack
-        own = ("sub_classifiers", "_final", "_records", "_all_records")
-        return {**self.__dict__, **dict.fromkeys(own)}
+        made_here = ("sub_classifiers", "_final", "_all_records")
+        return {name: value for name, value in self.__dict__.items() if name not in made_here}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        # each process makes its own table: arrays from Ray's object store are read-only
-        self.__dict__ |= state
-        self._start_empty()
+    @cached_property
+    def sub_classifiers(self) -> SubClassifiers:
+        """The sub-classifiers that candidates are scored with; those of this process."""
+        return self._classifiers(self.data)
 
-    def _start_empty(self) -> None:
-        """Set up what each process makes for itself: empty tables and the held-out records."""
-        self.sub_classifiers = self._final = self._classifiers(self.data)
-        if self.data.folds:  # those that users get are trained on the records of all folds
-            self._final = self._classifiers(self.data.final)
-        self._records = held_out_records(self.data)[0], held_out_records(self.data.final)[1]
+    @cached_property
+    def _final(self) -> SubClassifiers:
+        """The sub-classifiers that users get: in a cross-validation those of all records."""
+        return self._beside(self.data.final, "final") if self.data.folds else self.sub_classifiers
+
+    @cached_property
+    def _all_records(self) -> AllRecords:
+        return AllRecords(self.data, self._final, partial(self._beside, stored=False))
+
+    def _beside(self, data: StageData, name: str, *, stored: bool = True) -> SubClassifiers:
+        """Return an empty table of others than those that candidates are scored with."""
+        classifiers = self._classifiers(data, stored=stored)
+        if self.sub_classifiers.store is not None:
+            fingerprint = digest([self.components_fingerprint, name])
+            classifiers.open_store(fingerprint, self.component_name)
+        return classifiers
 
     def _classifiers(self, data: StageData, *, stored: bool = True) -> SubClassifiers:
         """Return an empty table of sub-classifiers that are trained on ``data``."""
@@ -360,38 +363,6 @@ class MultiStageProblem(AnsweringProblem, Deployable):
     def components_since(self, start: int) -> Components:
         return self.sub_classifiers.table.slice(start, self.data.validation_words)
 
-    def stage_tables(self, level: int = 0) -> StageTables:
-        """Return the bits of all sub-classifiers; those that are missing are trained.
-
-        Parameters
-        ----------
-        level : int
-            Gene value of the threshold that all stages have, 0 if there is no choice.
-
-        Raises
-        ------
-        InputError
-            A sub-classifier cannot be trained.
-        """
-        return self.sub_classifiers.stage_tables(self._records[0].everyone, level)
-
-    def stage_planes(self) -> tuple[WordArray, scoring.Rule, WordArray, int]:
-        """Return all planes of bits, for exact methods where stages decide by costs.
-
-        Returns
-        -------
-        numpy.ndarray of uint64, shape (2^n, planes, words)
-            The planes by feature set.
-        Rule
-            What each plane says.
-        numpy.ndarray of uint64, shape (words,)
-            One bit per record.
-        int
-            Number of records.
-        """
-        held, everyone = self.sub_classifiers, self._records[0].everyone
-        return held.stage_planes(), held.table.rule, everyone, self.data.n_validation
-
     def neighbours(self, X: Array) -> Array:
         return moved(self.space, X)
 
@@ -424,18 +395,21 @@ class MultiStageProblem(AnsweringProblem, Deployable):
 
     def answers(self, X: Array, part: Part = "search") -> Answers:
         """Return what genomes answer to the records of a part, and what these pay."""
-        records, held = self.records(part), self._records[int(part == "test")]
+        records = self.records(part)
         assert records is not None
-        return answers_of(self.space.checked(X), self._table(X, part), held, self.charges, records)
+        return answers_of(self.space.checked(X), *self._asked(X, part), self.charges, records)
 
-    def _table(self, X: Array, part: Part = "search") -> scoring.Held:
-        """Return the table of classifiers; train those of genomes that are not there or on disk."""
-        if part == "test" and self.data.folds:
-            return self._final.of(self._items(X)).held
+    def _asked(self, X: Array, part: Part) -> tuple[scoring.Held, HeldOutRecords]:
+        """Return the classifiers that answer a part and its records, as scoring reads them.
+
+        Classifiers of genomes that are neither there nor on disk are trained.
+        """
+        if part == "test":
+            return self._final.of(self._items(X)).held, self._final.records[1]
         missing = self.missing_components(X)
         if len(missing):
             self.add_components(self.build_components(missing))
-        return self.sub_classifiers.table.held
+        return self.sub_classifiers.table.held, self.sub_classifiers.records[0]
 
     def refits(self, X: Array) -> Refits | None:
         """Return the outcomes, on all records, of each fold's classifiers and of the final ones.
@@ -443,29 +417,22 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         For each feature set they are trained here, unless they are on disk: one classifier for each
         fold, and one on all records.
         """
-        if self._all_records is None:
-            stored = self.sub_classifiers.store is not None
-            place = (self.components_fingerprint, self.component_name) if stored else None
-            make = partial(self._classifiers, stored=False)
-            self._all_records = AllRecords(self.data, make, place)
         return self._all_records.refits(self.space.checked(X), self._items(X), self._outcomes_of)
 
     def outcomes(self, X: Array) -> AnswerOutcomes | None:
         records = self.records()
         assert records is not None
         X = self.space.checked(X)
-        asked = self._table, self._records[0], self.charges, records
+        asked = partial(self._asked, part="search"), self.charges, records
         return outcomes_of(X, self.measures, *asked, countable=self._countable)
 
-    def _outcomes_of(
-        self, X: Array, classifiers: SubClassifiers, held: HeldOutRecords
-    ) -> RecordOutcomes:
+    def _outcomes_of(self, X: Array, classifiers: SubClassifiers) -> RecordOutcomes:
         """Return the outcomes of genomes, whose classifiers are trained, on the first repeat."""
         records = self.records()
         assert records is not None
-        first = replace(records.take(np.arange(len(held.labels))), units=None, refitted=False)
-        table = classifiers.table.held
-        asked = (lambda X: table), held, self.charges, first
+        held = classifiers.table.held, classifiers.records[0]
+        first = replace(records.take(np.arange(len(held[1].labels))), units=None, refitted=False)
+        asked = (lambda X: held), self.charges, first
         return outcomes_of(X, self.measures, *asked, countable=self._countable)
 
     def paid_for(self, codes: Array, records: Records) -> Mapping[str, Array]:
@@ -617,9 +584,9 @@ class MultiStageProblem(AnsweringProblem, Deployable):
             raise ValueError("expected components with their test records, found stripped ones")
         if self.counts:
             return {}
-        table, records = self._table(X, part), self._records[int(part == "test")]
+        table, held = self._asked(X, part)
         prices = self.charges, self.cost_scale, self.error_costs
-        values = measure(self.space.checked(X), table, records, *prices)
+        values = measure(self.space.checked(X), table, held, *prices)
         return {name: values[name] for name in self._family_names}
 
     def _reported(self, metric: Metric) -> bool:

@@ -195,12 +195,16 @@ class StageData:
     def final(self) -> StageData:
         """Data that train the classifiers that users get.
 
-        In a cross-validation they train on all its records and score the test records alone.
+        In a cross-validation they train on all its records, and score these and the test records;
+        the latter alone where folds do not divide all records.
         """
-        n = self.n_validation
         if not self.folds:
             return self
-        return self.asked(self.held, self.y_held[n:], 0, self.unknown[:, n:])
+        n, test = 0 if self.fold_of is None else len(self.y), self.n_validation
+        held = np.concatenate([self.design[:, :n], self.held], axis=1)
+        y_held = np.concatenate([self.y[:n], self.y_held[test:]])
+        unknown = np.concatenate([self.unknown[:, :n], self.unknown[:, test:]], axis=1)
+        return self.asked(held, y_held, n, unknown)
 
     def asked(
         self, held: FloatArray, y_held: IntArray, n_validation: int, unknown: BoolArray

@@ -7,15 +7,13 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from algorithms.multistage.components import SubClassifiers
-from algorithms.multistage.data import digest
-from algorithms.multistage.metrics import HeldOutRecords, held_out_records
 from algorithms.multistage.records import Fold, StageData
 from framework.arrays import Array
 from framework.outcomes import RecordOutcomes, Refits
 
 _HELD = 1 << 24  # bytes of one fold's answers that are held, however quickly they are restored
 
-OutcomesOf = Callable[[Array, SubClassifiers, HeldOutRecords], RecordOutcomes]
+OutcomesOf = Callable[[Array, SubClassifiers], RecordOutcomes]
 
 
 class AllRecords:
@@ -28,21 +26,21 @@ class AllRecords:
     ----------
     data : StageData
         With folds.
+    final : SubClassifiers
+        Those fitted on all records.
     make : callable
-        Returns an empty table of classifiers that are trained on given records.
-    store : tuple of str, optional
-        Fingerprint and name of the answers, if they are kept on this machine's disk.
+        Returns an empty table of classifiers that are trained on given records, by its name.
     """
 
     def __init__(
         self,
         data: StageData,
-        make: Callable[[StageData], SubClassifiers],
-        store: tuple[str, str] | None,
+        final: SubClassifiers,
+        make: Callable[[StageData, str], SubClassifiers],
     ) -> None:
-        self._fold_of, self._make, self._store = data.fold_of, make, store
+        self._fold_of, self._make = data.fold_of, make
         folds = () if self._fold_of is None else data.folds[: int(self._fold_of.max()) + 1]
-        self._parts = [_asked(data, fold) for fold in (*folds, None)] if folds else []
+        self._parts, self._final = [_asked(data, fold) for fold in folds], final
         self._held: dict[int, SubClassifiers] = {}
 
     def refits(self, X: Array, items: Array, outcomes_of: OutcomesOf) -> Refits | None:
@@ -53,7 +51,7 @@ class AllRecords:
         X, items : numpy.ndarray of int, shape (n, d) and (n, features)
             Genomes, and their partitions without the genes of thresholds.
         outcomes_of : callable
-            Returns the outcomes of genomes on records, from a table that has their classifiers.
+            Returns the outcomes of genomes from classifiers, which have been trained.
         """
         if self._fold_of is None:
             return None
@@ -61,26 +59,18 @@ class AllRecords:
 
     def _models(self, X: Array, items: Array, outcomes_of: OutcomesOf) -> Iterator[RecordOutcomes]:
         for number, part in enumerate(self._parts):
-            classifiers = self._held.pop(number, None) or self._empty(number)
+            classifiers = self._held.pop(number, None) or self._make(part, f"all records {number}")
             classifiers.of(items)
-            yield outcomes_of(X, classifiers, held_out_records(part)[0])
+            yield outcomes_of(X, classifiers)
             if classifiers.table.bits.nbytes <= _HELD or not classifiers.quickly_restored:
                 self._held[number] = classifiers
-
-    def _empty(self, number: int) -> SubClassifiers:
-        classifiers = self._make(self._parts[number])
-        if self._store is not None:
-            fingerprint, name = self._store
-            classifiers.open_store(digest([fingerprint, "all records", number]), name)
-        return classifiers
+        self._final.of(items)
+        yield outcomes_of(X, self._final)
 
 
-def _asked(data: StageData, fold: Fold | None) -> StageData:
-    """Return data that train without a fold, or on all records, and ask about all records."""
-    part, held = data, data.design
-    if fold is not None:
-        part = fold.data
-        held = np.empty((len(part.design), len(data.y)))
-        held[:, fold.trained], held[:, fold.rows] = part.design, part.held
-    n = len(data.y)
+def _asked(data: StageData, fold: Fold) -> StageData:
+    """Return data that train without a fold and ask about all records."""
+    n, part = len(data.y), fold.data
+    held = np.empty((len(part.design), n))
+    held[:, fold.trained], held[:, fold.rows] = part.design, part.held
     return part.asked(held, data.y, n, data.unknown[:, :n])  # scored first, in the first repeat

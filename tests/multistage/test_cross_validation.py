@@ -297,7 +297,8 @@ def test_classifiers_of_all_records_are_fitted_for_the_designs_that_are_asked_fo
     problem = problem_of(table_file, measure=FOLDS, classifier={"kind": "gaussian_nb"})
     X, n = genomes(problem, 30), len(problem.data.y)
     problem.evaluate(X)
-    assert fits and n not in fits
+    assert fits
+    assert n not in fits
     problem.evaluate_test(X[:2])
     sets = {f for x in X[:2].tolist() for f in oracles.feature_sets(x)}
     assert fits.count(n) == len(sets)

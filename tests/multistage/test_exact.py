@@ -274,7 +274,7 @@ def test_all_sub_classifiers_are_there_once(tmp_path, monkeypatch):
     monkeypatch.setenv("PARETOLAB_CACHE", str(tmp_path))
     problem = multistage()
     problem.evaluate(problem.space.sample(np.random.default_rng(0), 5))
-    tables = problem.stage_tables()
+    tables = problem.sub_classifiers.stage_tables()
     assert problem.n_components == 2**6 - 1
     keys = np.arange(1, 2**6, dtype=np.uint64)[:, None]
     bits = problem.build_components(keys).bits
@@ -283,7 +283,7 @@ def test_all_sub_classifiers_are_there_once(tmp_path, monkeypatch):
     assert np.array_equal(tables.right[1:], bits[:, 1, :words])
     again = multistage()
     monkeypatch.setattr(again.sub_classifiers, "build", None)  # all come from the disk
-    assert np.array_equal(again.stage_tables().right, tables.right)
+    assert np.array_equal(again.sub_classifiers.stage_tables().right, tables.right)
 
 
 def test_a_sub_classifier_that_fails_is_named(monkeypatch):
@@ -296,7 +296,7 @@ def test_a_sub_classifier_that_fails_is_named(monkeypatch):
 
     monkeypatch.setattr(problem.sub_classifiers, "build", failing)
     with pytest.raises(InputError, match="found none on f1, f3: no luck"):
-        problem.stage_tables()
+        problem.sub_classifiers.stage_tables()
 
 
 def run_of(folder, config):

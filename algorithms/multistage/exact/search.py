@@ -470,11 +470,11 @@ class Exact(Algorithm):
     def _take_tables(self) -> list[StageTables] | Answers:
         if self._tables is None:
             assert self._problem is not None
+            held = self._problem.sub_classifiers
             if self._decision is None:
-                levels = range(self._task.values)
-                self._tables = [self._problem.stage_tables(level) for level in levels]
+                self._tables = [held.stage_tables(level) for level in range(self._task.values)]
             else:
-                self._tables = dynamic_programming.answers_by_cost(*self._problem.stage_planes())
+                self._tables = dynamic_programming.answers_by_cost(*held.stage_planes())
             self._problem = None
         return self._tables
 
