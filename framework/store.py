@@ -224,14 +224,21 @@ class KeyValue:
         return self._framing.framed(_KEY.pack(len(key)), key, value)
 
     def _read_on(self, file: BinaryIO) -> None:
-        """Read the keys of the frames that were appended since the last call."""
-        if os.fstat(file.fileno()).st_size < self._end:  # somebody removed the file
+        """Read the keys of the frames that were appended since the last call.
+
+        Another file may be there by now: a shorter one, or one with no frame where the last ended.
+        """
+        if os.fstat(file.fileno()).st_size < self._end or not self._read_frames(file):
             self._end, self._frames = 0, {}
+            self._read_frames(file)
+
+    def _read_frames(self, file: BinaryIO) -> bool:
+        """Read keys from ``_end`` on; return whether all frames there are undamaged."""
         if not self._end:
             file.seek(0)
             beginning = self._framing.beginning
             if file.read(len(beginning)) != beginning:
-                return
+                return True
             self._end = len(beginning)
         with suppress(DamagedFrame):
             for frame in self._framing.frames(file, self._end):
@@ -239,3 +246,5 @@ class KeyValue:
                 if size <= frame.length - _KEY.size:
                     self._frames[file.read(size)] = frame
                 self._end = frame.stop
+            return True
+        return False

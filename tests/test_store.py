@@ -105,6 +105,17 @@ def test_a_file_that_is_removed_meanwhile_is_made_again(tmp_path: Path) -> None:
     assert KeyValue(store.path, "ours").get([b"a", b"b"]) == {b"b": b"2"}
 
 
+def test_a_file_that_another_one_replaced_by_a_longer_one_keeps_its_values(tmp_path: Path) -> None:
+    store = KeyValue(tmp_path / "values", "ours", shared=True)
+    store.put({b"a": b"1" * 100})
+    store.path.unlink()
+    others = {bytes([number]): b"2" * 33 for number in range(50)}
+    KeyValue(store.path, "ours", shared=True).put(others)
+    store.put({b"b": b"3"})
+    assert KeyValue(store.path, "ours").get([*others, b"b"]) == {**others, b"b": b"3"}
+    assert store.get(others) == others
+
+
 def _put(path: Path, process: int) -> None:
     store = KeyValue(path, "ours", shared=True)
     for number in range(50):

@@ -19,8 +19,10 @@ from framework.settings import Rate
 from framework.space import Partition
 
 _FEWEST_STEPS, _ATTEMPTS = 2, 16
+_LONGEST_WALK = 1000
 _MATES = 4  # members of the front among which a parent finds the one that is most like it
-_NOTHING_LEFT = "no candidate left that was not asked for"  # a message that users know
+_LISTED = 1 << 24  # greatest number of genes in a neighbourhood that is listed to sample it
+_NOTHING_NEW = "random walks and random genomes led to no new candidate"
 
 
 class ParetoLocalSearch(Algorithm):
@@ -32,7 +34,7 @@ class ParetoLocalSearch(Algorithm):
     explored yet, from the best layer that has some, and evaluates samples of their neighbourhoods
     (or all of them). No genome is evaluated twice: the fewer children are new, the more neighbours
     there are. When the whole archive is explored, the search continues from the ends of random
-    walks that start at its members.
+    walks that start at its members, and where these are known, from random genomes.
 
     The neighbours depend on the space. Ordered partitions: an item moves to another stage or to a
     new one, two items are swapped, two neighbouring stages are merged, an item is left out or taken
@@ -71,8 +73,9 @@ class ParetoLocalSearch(Algorithm):
     Notes
     -----
     On partitions of features, the designs that one could have without a search
-    (:meth:`~framework.problem.Problem.starts`) are evaluated first. The run ends when random walks
-    find no new genome.
+    (:meth:`~framework.problem.Problem.starts`) are evaluated first. The run ends when neither
+    random walks nor random genomes are new: all or nearly all candidates were evaluated. Of a
+    neighbourhood with more than 2^24 genes, samples are the ends of single random moves.
 
     Infeasible candidates rank below all feasible ones, by violation; failed ones are left out. Of
     candidates with equal objectives and violation the first stays.
@@ -93,7 +96,7 @@ class ParetoLocalSearch(Algorithm):
         seed: int,
         batch: Annotated[int, Field(ge=1)] = 100,
         archive: Annotated[int, Field(ge=1)] = 1000,
-        perturbation: Annotated[int, Field(ge=_FEWEST_STEPS)] = 4,
+        perturbation: Annotated[int, Field(ge=_FEWEST_STEPS, le=_LONGEST_WALK)] = 4,
         neighbours: Annotated[int, Field(ge=1)] | None = 10,
         crossover_rate: Rate = 0.8,
         max_pending: MaxPending = None,
@@ -121,10 +124,11 @@ class ParetoLocalSearch(Algorithm):
         if self._queue is None:
             drawn = self._next_batch()
         else:
-            if len(self._queue) < self._step:
-                self._queue = np.concatenate([self._queue, self._next_batch()])
-            drawn, self._queue = self._queue[: self._step], self._queue[self._step :]
-        return drawn if len(drawn) else self.give_up(_NOTHING_LEFT)
+            while len(self._queue) < self._step and len(more := self._next_batch()):
+                self._queue = np.concatenate([self._queue, more])
+            size = min(self._step, self.max_pending - self._pending)
+            drawn, self._queue = self._queue[:size], self._queue[size:]
+        return drawn if len(drawn) else self.give_up(_NOTHING_NEW)
 
     def _next_batch(self) -> Array:
         self._take_in()
@@ -193,7 +197,12 @@ class ParetoLocalSearch(Algorithm):
     def _sampled_neighbours(self, i: int) -> Array:
         """Return new neighbours of an archive member; mark it as explored if these are the last."""
         x = self._X[i]
-        room = np.empty((self._moves.room(x), self.space.d), dtype=self.space.dtype)
+        size = self._moves.room(x)
+        if self.neighbours is not None and size * self.space.d > _LISTED:
+            neighbours = np.repeat(x[np.newaxis], self.neighbours, axis=0)
+            self._moves.wander(neighbours, 1, 1, self.rng)
+            return neighbours[self._proposed.add(neighbours)]
+        room = np.empty((size, self.space.d), dtype=self.space.dtype)
         neighbours = room[: self._moves.neighbours(x, room)]
         if self.neighbours is not None:
             neighbours = neighbours[~self._proposed.knows(neighbours)]
@@ -205,10 +214,12 @@ class ParetoLocalSearch(Algorithm):
     def _restart(self, count: int) -> list[Array]:
         """Return up to ``count`` new ends of walks from archive members, or random genomes."""
         pieces: list[Array] = []
-        for longer in range(_ATTEMPTS):
-            if count <= 0:
+        for longer in range(2 * _ATTEMPTS):
+            if count <= 0 or (longer >= _ATTEMPTS and any(map(len, pieces))):
                 break
-            if len(self._X):
+            if longer >= _ATTEMPTS:  # walks do not leave a small archive, scatter prefers some
+                rows = self.space.sample(self.rng, count)
+            elif len(self._X):
                 rows = self._X[self.rng.integers(len(self._X), size=count)]
                 self._moves.wander(rows, _FEWEST_STEPS, self.perturbation + longer, self.rng)
             else:

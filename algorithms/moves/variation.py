@@ -308,9 +308,7 @@ class _Mixed(_Reals):
         return super().room(x) + int(self.values.sum())
 
     def neighbours(self, x: Array, out: Array) -> int:
-        count = super().neighbours(x, out)
-        moved = out[:count][(out[:count] != x)[:, ~self.whole].any(axis=1)]  # in a real gene
-        out[: (count := len(moved))] = moved
+        count = self._moved(x, out)
         for j in np.flatnonzero(self.whole):
             others = np.arange(self.space.lower[j], self.space.upper[j] + 1)
             others = others[others != x[j]]
@@ -318,6 +316,28 @@ class _Mixed(_Reals):
             out[count : count + len(others), j] = others
             count += len(others)
         return count
+
+    def _moved(self, x: Array, out: Array) -> int:
+        """Fill ``out`` with the neighbours in real genes; return how many."""
+        count = super().neighbours(x, out)
+        moved = out[:count][(out[:count] != x)[:, ~self.whole].any(axis=1)]
+        out[: (count := len(moved))] = moved
+        return count
+
+    def wander(self, X: Array, fewest: int, most: int, rng: np.random.Generator) -> None:
+        ends = np.cumsum(self.values)  # values are counted, as there may be billions
+        for x in X:
+            for _ in range(rng.integers(fewest, most + 1)):
+                out = np.empty((super().room(x), self.space.d))
+                count = self._moved(x, out)
+                if not (total := count + int(ends[-1])):
+                    continue
+                if (other := int(rng.integers(total)) - count) < 0:
+                    x[:] = out[count + other]
+                    continue
+                j = int(np.searchsorted(ends, other, side="right"))
+                value = self.space.lower[j] + other - (ends[j] - self.values[j])
+                x[j] = value + (value >= x[j])
 
     def recombine(self, A: Array, B: Array, rng: np.random.Generator) -> Array:
         either = np.where(rng.random(A.shape) < 0.5, A, B)

@@ -107,6 +107,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of the output has ended, such as `head`
         _discard(sys.stdout)
         return 0
+    except MemoryError as error:
+        text = f"paretolab: this machine's memory does not suffice ({error})"
+        return _refused(f"{text}; take fewer candidates at a time, less data or another machine", 2)
     except OSError as error:
         if not refuses(error):
             return _unexpected(error)

@@ -183,3 +183,13 @@ def test_a_current_directory_that_is_gone(tmp_path, monkeypatch):
     monkeypatch.chdir(gone)
     gone.rmdir()
     assert short_path(tmp_path / "run") == str(tmp_path / "run")
+
+
+def test_a_lack_of_memory_is_told_in_one_sentence(capsys, monkeypatch):
+    def run(args):
+        raise MemoryError("Unable to allocate 177. GiB")
+
+    monkeypatch.setattr("framework.cli.check.Check.run", run)
+    assert main(["check", "configs/quickstart.yaml"]) == 2
+    (told,) = capsys.readouterr().err.splitlines()
+    assert "memory does not suffice (Unable to allocate 177. GiB)" in told

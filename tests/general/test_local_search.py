@@ -7,12 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import paretolab
 from algorithms.general.local_search import ParetoLocalSearch
 from algorithms.moves.partitions import neighbourhood_size, neighbours, wander
 from algorithms.moves.seen import Seen
 from algorithms.moves.variation import moved
 from algorithms.multistage.emsco import EMSCO
 from framework.batch import Evaluated
+from framework.errors import InputError
 from framework.front import Front
 from framework.roles import Constraint
 from framework.space import Partition
@@ -103,10 +105,48 @@ def test_it_asks_for_no_genome_twice_and_ends_with_the_space(removal):
         ParetoLocalSearch, problem, roles_of(problem), 10_000, batch=40
     )
     assert len(np.unique(record.X, axis=0)) == len(record.X)
-    assert len(record.X) > 0.95 * problem.space.size
+    assert len(record.X) > 0.99 * problem.space.size
     assert algorithm.done
-    assert "no candidate left" in algorithm.reason
+    assert "led to no new candidate" in algorithm.reason
     assert vectors(front) == vectors(exact(problem, roles_of(problem)))
+
+
+def test_very_large_neighbourhoods_are_not_listed(monkeypatch):
+    monkeypatch.setattr("algorithms.general.local_search._LISTED", 0)
+    monkeypatch.setattr("algorithms.moves.variation._Partitions.neighbours", None)
+    problem = StagesToy(5, 3)
+    _, front, record = searched(ParetoLocalSearch, problem, roles_of(problem), 10_000, batch=40)
+    assert len(np.unique(record.X, axis=0)) == len(record.X)
+    assert vectors(front) == vectors(exact(problem, roles_of(problem)))
+
+
+def test_where_nothing_can_be_evaluated_the_whole_space_is_tried():
+    problem = EnsembleToy(4, 3)
+    algorithm = ParetoLocalSearch(problem, roles_of(problem), seed=0, batch=20)
+    total = 0
+    while (X := algorithm.ask()) is not None:
+        ids = np.arange(total, total + len(X))
+        values = {name: np.full(len(X), np.nan) for name in problem.metric_names}
+        algorithm.tell(Evaluated(ids, X, values, errors=dict.fromkeys(ids.tolist(), "refused")))
+        total += len(X)
+    assert total > 0.95 * problem.space.size
+
+
+@pytest.mark.parametrize("batch", [1, 10, 20])
+def test_no_more_candidates_are_pending_than_may_be(batch):
+    problem = StagesToy(7, 4)
+    limits = {"batch": batch, "max_pending": 512, "crossover_rate": 0.0}
+    algorithm = ParetoLocalSearch(problem, roles_of(problem), seed=0, **limits)
+    sizes = list(iter(lambda: len(X) if (X := algorithm.ask()) is not None else 0, 0))
+    assert sum(sizes) == 512
+    assert len(set(sizes)) == 1
+
+
+def test_a_walk_has_a_thousand_steps_at_most():
+    with pytest.raises(InputError, match=r"perturbation: expected .*1,?000"):
+        paretolab.minimize(
+            abs, {"x": (0, 9)}, "y", algorithm={"kind": "local_search", "perturbation": 10**30}
+        )
 
 
 def test_a_space_of_one_genome_ends():

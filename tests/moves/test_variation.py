@@ -80,6 +80,25 @@ def test_neighbours_in_a_box():
     assert ((found >= low) & (found <= high)).all()
 
 
+def test_walks_of_whole_genes_take_any_neighbour_alike():
+    space = Box([0.0, -2, 0, 1], [1.0, 5, 3, 1.5], whole=[False, True, True, False])
+    moves, X = variation(space), space.sample(np.random.default_rng(0), 50)
+    for seed, x in enumerate(X):
+        row, out = x[np.newaxis].copy(), np.empty((moves.room(x), 4))
+        moves.wander(row, 1, 1, np.random.default_rng(seed))
+        rng = np.random.default_rng(seed)
+        rng.integers(1, 2)  # the number of steps
+        assert np.array_equal(row[0], out[rng.integers(moves.neighbours(x, out))])
+
+
+def test_a_whole_gene_may_have_billions_of_values():
+    space = Box([0.0, 0.0], [1.0, 2.0**40], whole=[False, True])
+    X = space.sample(np.random.default_rng(0), 20)
+    variation(space).wander(Y := X.copy(), 1, 3, np.random.default_rng(1))
+    assert space.contains(Y).all()
+    assert (Y != X).any(axis=1).all()
+
+
 def test_seen_tells_floats_apart():
     seen = Seen()
     rows = np.array([[0.25, 0.5], [0.75, 0.5], [0.25, 0.5]])
