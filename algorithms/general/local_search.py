@@ -19,7 +19,6 @@ from framework.settings import Rate
 from framework.space import Partition
 
 _FEWEST_STEPS, _ATTEMPTS = 2, 16
-_LONGEST_WALK = 1000
 _MATES = 4  # members of the front among which a parent finds the one that is most like it
 _LISTED = 1 << 24  # greatest number of genes in a neighbourhood that is listed to sample it
 _NOTHING_NEW = "random walks and random genomes led to no new candidate"
@@ -96,7 +95,7 @@ class ParetoLocalSearch(Algorithm):
         seed: int,
         batch: Annotated[int, Field(ge=1)] = 100,
         archive: Annotated[int, Field(ge=1)] = 1000,
-        perturbation: Annotated[int, Field(ge=_FEWEST_STEPS, le=_LONGEST_WALK)] = 4,
+        perturbation: Annotated[int, Field(ge=_FEWEST_STEPS)] = 4,
         neighbours: Annotated[int, Field(ge=1)] | None = 10,
         crossover_rate: Rate = 0.8,
         max_pending: MaxPending = None,

@@ -55,6 +55,7 @@ SIZES = {
     "n_jobs": 2**10,
     "neighbours": 10**6,
     "num_parallel_tree": 10**5,
+    "perturbation": 10**3,
     "population": 10**6,
     "repeats": 10**4,
     "samples": 10**7,
