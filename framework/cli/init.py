@@ -9,6 +9,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -100,6 +101,7 @@ def _with_table(template: str, table: str, target: str, place: Path) -> bytes:
 
     Raises InputError where the table cannot be read or lacks the column, or its path is no Unicode.
     """
+    from framework.data.datasets import DatasetConfig, load_table
     from framework.data.table_files import FileOptions, read_frame
     from framework.experiment.run_dir import slug
 
@@ -126,6 +128,10 @@ def _with_table(template: str, table: str, target: str, place: Path) -> bytes:
         elif key in ("dataset", "costs") and not value.strip():
             block, margin = key, indent
             line = line if key == "dataset" else f"{line[:indent]}# {text}"
+        elif key == "max_stages":
+            with suppress(InputError):  # what is wrong with the table, `check` says
+                features = load_table(DatasetConfig(path=file, target=target)).features
+                line = line.replace("4", str(min(4, features.shape[1])), 1)
         elif block and not text.startswith("#"):
             line = f"{line[:indent]}# {text}"
         lines.append(line.rstrip())

@@ -96,6 +96,20 @@ def test_a_template_takes_a_table(command, kind, tmp_path, cache):
     assert command("init", kind, *words).code == 2  # nothing is overwritten
 
 
+@pytest.mark.parametrize(("features", "stages"), [(1, 1), (3, 3), (6, 4)])
+def test_a_template_has_no_more_stages_than_features(command, features, stages, tmp_path):
+    """Columns that are no features, such as identifiers, do not count."""
+    table = pd.DataFrame(np.random.default_rng(0).normal(size=(60, features)))
+    table = table.add_prefix("x").assign(id=range(60), target=np.where(table[0] > 0, "a", "b"))
+    table.to_csv(tmp_path / "small.csv", index=False)
+    words = ("--table", str(tmp_path / "small.csv"), "--target", "target")
+    assert command("init", "multistage", *words).code == 0
+    path = tmp_path / "multistage.yaml"
+    assert f"max_stages: {stages} " in path.read_text(encoding="utf-8")
+    checked = command("check", str(path), "--set", "tracking=null")
+    assert checked.code == 0, checked.err
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
