@@ -13,7 +13,7 @@ from framework.front import Front
 from framework.models.walk import StageWalk, Walk
 from tests.tracking import made_up
 from tests.tracking.pictures import is_a_picture
-from tracking.figures import run_report
+from tracking.figures import run_report, system_figures
 from tracking.figures.run_data import read_run_data
 from tracking.figures.run_figures import scatter_coloured
 from tracking.figures.run_report import write_chosen, write_plots, write_run_page
@@ -181,6 +181,22 @@ def test_the_chosen_system_is_drawn(tmp_path, stages, features, classes):
     run_dir = with_system(made_up.finished(tmp_path / "out"), stages, features, classes)
     assert {path.name for path in write_chosen(run_dir)} == FRONT | {"system.png"}
     assert is_a_picture(run_dir.plots / "system.png")
+
+
+def test_long_names_of_classes_stay_apart_in_the_table_of_answers():
+    names = [
+        "hyperparathyroidism",
+        "hypoparathyroidism",
+        "severe, at stage 1",
+        "severe, at stage 2",
+    ]
+    stage = StageWalk(("a",), 1.0, 1.0, 4, dict.fromkeys([*names, "well"], 0), 0, 0.0, 0.0, 1.0)
+    axes = Figure().subplots()
+    answers = {"validation": ((1,) * 6,) * 5}
+    system_figures._draw_confusion(axes, Walk(4, 4, "none", (stage,), answers))
+    shown = [label.get_text() for label in axes.get_yticklabels()]
+    assert (len(set(shown)), shown[-1]) == (5, "well")
+    assert max(map(len, shown)) == 14
 
 
 def test_a_run_without_a_chosen_system_has_no_picture_of_it(tmp_path):

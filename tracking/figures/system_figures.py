@@ -47,7 +47,8 @@ def _draw_confusion(axes: Axes, walk: Walk) -> None:
     axes.imshow(share, cmap="Blues", vmin=0, vmax=1.4, aspect="auto")
     for (i, j), count in np.ndenumerate(counts):
         axes.text(j, i, f"{count:,}", ha="center", va="center", fontsize=8)
-    names = [textwrap.shorten(name, 14, placeholder="…") for name in walk.classes]
+    # both ends of a long name are kept, as either may tell it from the others
+    names = [name if len(name) <= 14 else f"{name[:7]}…{name[-6:]}" for name in walk.classes]
     axes.set_xticks(np.arange(len(names) + 1), [*names, "no answer"], fontsize=8, rotation=30)
     axes.set_yticks(np.arange(len(names)), names, fontsize=8)
     axes.tick_params(length=0)
