@@ -16,6 +16,7 @@ from pathlib import Path
 
 from framework.cli.arguments import SHIPPED, HelpAll, config_path, program
 from framework.cli.results import Result, json_argument
+from framework.cli.trust import effects_of
 from framework.errors import InputError
 from framework.registry import nearest
 
@@ -82,8 +83,10 @@ class Init:
                 f"{take if source.is_file() else ''}"
             )
         _write(contents, folder)
-        main, command = shlex.quote(str(file)), "check" if args.table else _command_of(file)
-        then = f"{program()} {command} {main}"
+        main, commands = shlex.quote(str(file)), ["check" if args.table else _command_of(file)]
+        if args.table and effects_of(file, trusting=True).missing():
+            commands = ["trust", *commands]
+        then = " && ".join(f"{program()} {command} {main}" for command in commands)
         lines = [
             ("written", ", ".join(sorted(contents))),
             ("change", f"{main}, where it says <-" if args.kind in kinds else main),

@@ -96,6 +96,20 @@ def test_a_template_takes_a_table(command, kind, tmp_path, cache):
     assert command("init", kind, *words).code == 2  # nothing is overwritten
 
 
+def test_a_table_elsewhere_is_to_be_granted_before_it_is_checked(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PARETOLAB_ALLOW", "")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+    text = "a,b,y\n" + "".join(f"{i % 7},{i % 5},{'no' if i % 2 else 'yes'}\n" for i in range(60))
+    (tmp_path / "here.csv").write_text(text)
+    done = command("init", "multistage", "--table", "here.csv", "--target", "y", "--out", "new")
+    commands = re.findall("([a-z]+) (new/multistage.yaml)", done.out.splitlines()[-1])
+    assert [name for name, _ in commands] == ["trust", "check"]
+    for words in commands:
+        done = command(*words)
+        assert done.code == 0, done.err
+
+
 @pytest.mark.parametrize(("features", "stages"), [(1, 1), (3, 3), (6, 4)])
 def test_a_template_has_no_more_stages_than_features(command, features, stages, tmp_path):
     """Columns that are no features, such as identifiers, do not count."""
