@@ -48,6 +48,7 @@ _PLACE = "ParetoMultiStage"
 _CELL_BYTES = 16  # bytes of a value in the table and encoded
 _PARAMETER = {"split": "validation", "costs.values": "costs"}  # the parameter of a setting
 _ADVICE = {
+    "dataset.merge_rare": "merge_rare",
     "raise train, stratify, or choose another seed": "lower validation, or change random_state",
     "raise train": "lower validation",
     "; give them, or a default for the rest; drop what is no feature": "; give them",

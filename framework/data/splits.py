@@ -380,18 +380,14 @@ def measure_folds(
     assert measure.repeats is not None
     counts = np.bincount(labels, minlength=len(classes))
     least = int(counts.argmin())
-    rare = counts < measure.folds
-    if rare.any():
-        helps = counts[rare].sum() >= measure.folds and not rare.all()
-        merge = (
-            f"merge rare classes with merge_rare: {measure.folds}"
-            if helps
-            else "remove its records"
-        )
+    if counts[least] < measure.folds:
+        others = np.sort(counts)[:-1]  # than the largest class
+        helps = others[others < 10 * measure.folds].sum() >= measure.folds
+        merge = "merge rare classes with dataset.merge_rare, or " if helps else ""
         raise InputError(
             f"{where}.folds: expected at most the {counts[least]} training and validation records "
             f"of class {classes[least]!r}, found {measure.folds}; lower folds, or split.test, or "
-            f"{merge}"
+            f"{merge}remove its records"
         )
     setting = measure.folds, seed, f"{where}.folds", classes
     return np.stack(

@@ -292,6 +292,9 @@ def test_rare_labels_are_told_in_words_of_the_estimator():
     assert "merge_rare" not in str(caught.value)
     with pytest.raises(InputError, match="merge them with merge_rare=3"):
         ParetoMultiStage(budget=30).fit(X, np.array([*"ccd", *np.array(["a", "b"])[y[3:]]]))
+    measure = {"kind": "cross_validation", "folds": 5}
+    with pytest.raises(InputError, match=r"measure.folds: .*merge rare classes with merge_rare,"):
+        ParetoMultiStage(measure=measure).fit(X, np.array([*"cccddd", *np.where(y[6:], "a", "b")]))
 
 
 def test_groups_are_kept_together_as_an_array_or_a_column(records):
