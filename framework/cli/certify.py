@@ -61,20 +61,23 @@ class Certify:
     @staticmethod
     def run(args: argparse.Namespace) -> Result:
         from framework.data.table_files import read_frame
+        from framework.data.tables import OTHER
 
         run_dir = finished(args.directory)
         config = run_dir.config()
+        dataset = _data(config).get("dataset") or {}
         front, problem = run_dir.front(), load_problem(run_dir)
         proof = certify(
             problem,
             front,
             read_frame(Path(args.data), _options(problem, front)),
-            args.target or str((_data(config).get("dataset") or {}).get("target", "target")),
+            args.target or str(dataset.get("target", "target")),
             args.where,
             delta=args.delta,
             best=args.best,
             place=args.data,
             group=_group(run_dir, problem),
+            other=OTHER if dataset.get("merge_rare") else "",
         )
         limits = " and ".join(args.where)
         if not proof.certified:
@@ -205,6 +208,8 @@ def _remarks(front: Front, proof: Certification, delta: float) -> list[str]:
             f"the tests ended at solution {front.ids[failed.position]} ({_figures(failed)}, p = "
             f"{failed.p:.3g}, above {delta:g}); {proof.untested} behind it were not tested"
         )
+    if proof.unknown:
+        lines.append(f"{proof.unknown:,} records of further classes count as its rare ones")
     if not proof.compared:
         lines.append(
             "it is not known here whether the search has seen these records: make sure it has not"

@@ -33,7 +33,7 @@ _MOSTLY = 0.5  # a text column with a larger share of numbers is a numeric one g
 _EXAMPLES = 5
 _LEAST_RECORDS = 3  # of a class: one for each of training, validation and test
 _MERGED = 50  # messages do not advise to merge classes of more records
-_OTHER = "other"
+OTHER = "other"  # the class of rare ones
 _KEYS = {"weights": "problem.weights", "subgroup": "problem.subgroup"}  # not in problem.split
 _MANY = 50  # records; of fewer, a column may tell the classes by chance
 _STRAY = 8  # the most texts in a column of numbers that a message lists
@@ -424,14 +424,14 @@ def _with_rare_merged(
     rare = counts.index[counts.between(1, least - 1)]  # a categorical's may have no records
     if rare.empty:
         return column, ()
-    merged = column.astype(object).where(~column.isin(rare) | column.isna(), _OTHER)
+    merged = column.astype(object).where(~column.isin(rare) | column.isna(), OTHER)
     spelling = merged.where(merged.isna(), pd.Series(to_texts(merged)[0], index=merged.index))
     shown = first_few([f"{label} ({counts[label]})" for label in rare])
-    same = int((column == _OTHER).sum())  # the data may have a class of this name
+    same = int((column == OTHER).sum())  # the data may have a class of this name
     beside = "" if same < least else f" with its {same:,} records"
     note = (
         f"target {options.target!r}: classes {shown} have fewer than {least} records; "
-        f"together{beside} they are the class {_OTHER!r}"
+        f"together{beside} they are the class {OTHER!r}"
     )
     return spelling, (note,)
 
@@ -445,7 +445,7 @@ def _labels(
     values = _plain_labels(column)
     classes = tuple(sorted(set(values)))
     if len(classes) == 1:
-        lower = "; lower merge_rare" if classes == (_OTHER,) and options.merge_rare else ""
+        lower = "; lower merge_rare" if classes == (OTHER,) and options.merge_rare else ""
         raise InputError(
             f"{place}: expected two classes or more in {target}, found only {classes[0]!r}{lower}"
         )
@@ -468,7 +468,7 @@ def _merging(counts: IntArray, classes: tuple[Label, ...], options: TableOptions
     The advice is to merge rare classes if these have enough records together, another class is
     left, and no class of many records is lost by it.
     """
-    others = np.array([label != _OTHER for label in classes])
+    others = np.array([label != OTHER for label in classes])
     for least in sorted({*(counts + 1).tolist(), _LEAST_RECORDS}):
         frequent = counts >= least
         enough = counts[~frequent].sum() >= _LEAST_RECORDS

@@ -74,6 +74,8 @@ class Certification(NamedTuple):
         The same, if it is as good as it claims.
     compared : bool
         Whether the fresh records could be compared with those of the search.
+    unknown : int
+        Number of fresh records whose labels the run does not know, so that they are ``other``.
     """
 
     certified: tuple[Tested, ...]
@@ -84,6 +86,7 @@ class Certification(NamedTuple):
     needed: int | None
     needed_as_claimed: int | None
     compared: bool
+    unknown: int
 
     @property
     def chosen(self) -> int:
@@ -102,6 +105,7 @@ def certify(
     best: str | None = None,
     place: str = "fresh records",
     group: pd.Series[Any] | None = None,
+    other: str = "",
 ) -> Certification:
     """Return which solutions of a front meet limits on records that no search has seen.
 
@@ -129,6 +133,8 @@ def certify(
     group : pandas.Series, optional
         The column by which the records of the run were kept together, such as the patient, with its
         values there.
+    other : str
+        The class of the labels that the run does not know, if it merged rare ones.
 
     Raises
     ------
@@ -149,7 +155,7 @@ def certify(
         _refuse_weighted(problem)
     X = front.X.astype(problem.space.dtype)
     check_genomes(problem, X, "front.csv")
-    codes = _codes(frame, target, labels, place)
+    codes, unknown = _codes(frame, target, labels, place, other)
     if group is not None:
         _refuse_grouped(frame, group, place)
     searched = problem.known_records(frame, codes)
@@ -215,6 +221,7 @@ def certify(
             needed(claims[ranking[0]], drawn, _searched(problem), delta) if none else None
         ),
         compared=searched is not None,
+        unknown=unknown,
     )
 
 
@@ -234,8 +241,10 @@ def _limits(front: Front, where: Sequence[str | Condition], delta: float) -> lis
     return limits
 
 
-def _codes(frame: pd.DataFrame, target: str, labels: Sequence[Any], place: str) -> IntArray:
-    """Return the class of each fresh record, shape (n,)."""
+def _codes(
+    frame: pd.DataFrame, target: str, labels: Sequence[Any], place: str, other: str
+) -> tuple[IntArray, int]:
+    """Return the class of each fresh record, shape (n,), and how many are ``other`` by default."""
     require_columns([target], frame.columns, f"{place}: labels")
     column = frame[target]
     if not len(column):
@@ -243,13 +252,14 @@ def _codes(frame: pd.DataFrame, target: str, labels: Sequence[Any], place: str) 
     require_labels(column.isna(), repr(target), place)
     numbers = {category_text(label): code for code, label in enumerate(labels)}
     texts = [category_text(value) for value in column.tolist()]
-    for row, text in enumerate(texts):
-        if text not in numbers:
-            raise InputError(
-                f"{place}: expected one of the classes of the run ({listed(list(numbers))}) in "
-                f"{target!r}, found {text!r} in record {row + 1}"
-            )
-    return np.array([numbers[text] for text in texts], dtype=np.int64)
+    unknown = [row for row, text in enumerate(texts) if text not in numbers]
+    if unknown and other not in numbers:
+        raise InputError(
+            f"{place}: expected one of the classes of the run ({listed(list(numbers))}) in "
+            f"{target!r}, found {texts[unknown[0]]!r} in record {unknown[0] + 1}"
+        )
+    codes = [numbers[text if text in numbers else other] for text in texts]
+    return np.array(codes, dtype=np.int64), len(unknown)
 
 
 def _refuse_weighted(problem: AnsweringProblem) -> None:

@@ -45,7 +45,8 @@ def place(tmp_path_factory):
 def run(folder, name, path, **more):
     """Run a search on a table of the folder; return the directory of the run."""
     split = {"train": 0.5, "validation": 0.4, "test": 0.1} | more.pop("split", {})
-    config = small(problem__dataset={"path": path, "target": "state"}, problem__split=split, **more)
+    data = {"path": path, "target": "state", "merge_rare": more.pop("merge_rare", None)}
+    config = small(problem__dataset=data, problem__split=split, **more)
     write(folder / f"{name}.yaml", config)
     call("run", f"{name}.yaml", "--out", name, "--no-plots", cwd=folder, code=0)
     return RunDir(folder / name)
@@ -288,6 +289,19 @@ def test_the_command_knows_the_groups_of_the_run(place):
         again.to_csv(place / "again.csv", index=False)
         done = call(*asked, cwd=place, code=code)
     assert "found 200 of 600 that have one of the table of this run" in done.err
+
+
+def test_further_classes_are_of_the_rare_ones_that_a_run_merged(place):
+    searched, fresh = pd.read_csv(place / "search.csv"), pd.read_csv(place / "fresh.csv")
+    searched.loc[:14, "state"] = ["odd"] * 12 + ["queer"] * 3
+    fresh.loc[:5, "state"] = ["odd", "odd", "odd", "queer", "new", "other"]
+    searched.to_csv(place / "merged.csv", index=False)
+    fresh.to_csv(place / "further.csv", index=False)
+    run(place, "merged", "merged.csv", merge_rare=15)
+    asked = ["certify", "merged", "further.csv", "--where", "coverage>=0.2"]
+    assert "5 records of further classes count as" in call(*asked, cwd=place, code=0).out
+    asked[1] = "first"
+    assert "found 'odd' in record 1" in call(*asked, cwd=place, code=2).err
 
 
 def test_weighted_metrics_are_refused(searched):
