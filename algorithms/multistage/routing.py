@@ -226,7 +226,8 @@ def walk_held_records(model: Staged, data: StageData, recipe: Recipe) -> Walk:
     else:
         answers = answers_of(model, data.held[:-1, :n].T)
     walk = walk_records(model, answers, data.y_held[:n], data.unknown[:, :n], *about)
-    walk = replace(walk, out_of_fold=len(data.folds) > 0)
+    weighted = data.sample_weights is not None
+    walk = replace(walk, out_of_fold=len(data.folds) > 0, weighted=weighted)
     if data.n_test == 0:
         return walk
     test = data.held[:-1, -data.n_test :].T

@@ -187,7 +187,8 @@ def class_table(walk: Walk) -> Table:
             for k, count in zip(shown, answered, strict=True)
         ]
     more = len(order) - len(shown)
-    return Table("By class" + (f" ({more} more)" if more else ""), columns)
+    title = "By class, records unweighted" if walk.weighted else "By class"
+    return Table(title + (f" ({more} more)" if more else ""), columns)
 
 
 def walk(chosen: Chosen | None) -> list[Part]:

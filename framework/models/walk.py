@@ -90,6 +90,8 @@ class Walk:
         fitted without it; ``validation`` then refers to these.
     by_cost : bool
         Whether stages decide by the costs of errors and not by confidence.
+    weighted : bool
+        Whether records have weights in metrics; here each counts once.
     """
 
     records: Annotated[Count, Field(ge=1)]
@@ -99,13 +101,15 @@ class Walk:
     confusions: Mapping[str, tuple[tuple[Count, ...], ...]] = field(default_factory=dict)
     out_of_fold: StrictBool = False
     by_cost: StrictBool = False
+    weighted: StrictBool = False
 
     @property
     def measured(self) -> str:
         """The records of the figures, as in ``on 142 validation records``."""
+        unweighted = ", unweighted" if self.weighted else ""
         if self.out_of_fold:
-            return f"out-of-fold on {self.records:,} records"
-        return f"on {self.records:,} validation records"
+            return f"out-of-fold on {self.records:,} records{unweighted}"
+        return f"on {self.records:,} validation records{unweighted}"
 
     @property
     def kind(self) -> str:

@@ -8,9 +8,11 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from algorithms.multistage.exact.search import Exact
+from framework.cli.tables import walk
 from framework.errors import InputError, Unfit
 from framework.estimators.search import roles_for
 from framework.experiment.expected import class_weights
+from framework.models.walk import Chosen, Walk
 from tests.multistage.data import genomes, problem_of
 
 COSTS = {"values": {"a": 1.5, "b": 3, "c": 2.5}}
@@ -93,6 +95,14 @@ def test_stages_are_trained_with_the_weights(file):
     np.testing.assert_allclose(
         classifier.predict_proba(design), twin.predict_proba(design), atol=1e-5
     )
+
+
+@pytest.mark.parametrize("column", ["w", None])
+def test_tables_of_records_say_that_they_are_unweighted(file, column):
+    problem = weighted(file, column)
+    found = problem.walk(problem.decode(genomes(problem, 1)[0])).to_json()
+    titles = [part.title for part in walk(Chosen(0, Walk.from_json(found)))[:2]]
+    assert ["unweighted" in title for title in titles] == [column is not None] * 2
 
 
 @pytest.mark.parametrize("calibration", ["none", "sigmoid", "softmax"])
