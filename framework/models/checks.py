@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.errors import CellsError, InputError, RecordsError, in_record
 from framework.machine import machine_memory
-from framework.registry import nearest, require_labels
+from framework.registry import nearest, require_columns, require_labels
 
 Threshold = float | Mapping[Any, float]
 
@@ -149,8 +149,8 @@ def targets_as_taken(y: Any, *, classes: bool) -> Array:
 def records_for(estimator: Any, X: Any) -> Any:
     """Return records (n, d) checked against those that ``estimator`` was fitted on.
 
-    Further columns of a frame that has all features are left out: those that ``fit`` dropped, such
-    as constant ones and the column of a group, come with new records too.
+    Further columns of a frame with features are left out: those that ``fit`` dropped, such as
+    constant ones and the column of a group, come with new records too.
 
     Raises
     ------
@@ -160,9 +160,10 @@ def records_for(estimator: Any, X: Any) -> Any:
     check_is_fitted(estimator)
     X = as_frame(X)
     if isinstance(X, pd.DataFrame):
-        names = set(getattr(estimator, "feature_names_in_", X.columns))
+        names = dict.fromkeys(getattr(estimator, "feature_names_in_", X.columns))
         is_feature = np.array([name in names for name in X.columns], dtype=bool)
-        if is_feature.sum() == estimator.n_features_in_ < len(X.columns):
+        if 0 < is_feature.sum() < len(X.columns):
+            require_columns(names, X.columns)
             X = X.loc[:, is_feature]
         validate_data(estimator, X, reset=False, skip_check_array=True)
         if not len(X):

@@ -508,7 +508,7 @@ def test_a_range_is_of_the_resamples_in_which_a_figure_is_defined():
             "X: expected distinct column names, found 'b' more than once; rename one",
         ),
         (lambda X: X.drop(columns="b"), "now missing:\n- b"),
-        (lambda X: X.rename(columns={"b": "B"}), "now missing:\n- b"),
+        (lambda X: X.rename(columns={"b": "B"}), "now missing:\n- b|did you mean 'B'"),
         (lambda X: X[["c", "b", "a", "d"]], "must be in the same order"),
     ],
     ids=["empty", "repeated", "missing", "renamed", "shuffled"],

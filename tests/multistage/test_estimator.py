@@ -318,9 +318,11 @@ def test_groups_are_kept_together_as_an_array_or_a_column(records):
         assert (by_column.predict(new) == expected).all()
         assert (by_column.model_.predict(new) == expected).all()
         assert (model.acquisition_cost(new) == model.acquisition_cost(X)).all()
-    for wrong in (X.iloc[:, ::-1], X.iloc[:, 1:].assign(patient=-1)):
-        with pytest.raises(ValueError, match="feature names should match"):
-            model.predict(wrong)
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(X.iloc[:, ::-1])
+    lacking = X.iloc[:, 1:].assign(patient=-1, constant=1)  # only what is missing is told
+    with pytest.raises(ValueError, match=f"^data: expected a column '{X.columns[0]}', found none"):
+        by_column.predict(lacking)
     doubled = pd.concat({"first": X}, axis=1)  # as many columns, with names of two levels
     with pytest.raises(InputError, match="expected columns"):
         model.predict(doubled)
