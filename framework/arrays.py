@@ -28,10 +28,10 @@ def are_finite(values: FloatArray) -> bool:
 
 
 def category_text(value: object) -> str:
-    """Return the one spelling of a category: whole numbers without a point, the rest as it is.
+    """Return the one spelling of a category: whole numbers without a point, texts without blanks.
 
-    The same category may come as ``3``, as ``3.0`` (in a column with missing values), as ``"3"`` or
-    as an entry of a pandas categorical. A single spelling makes them equal, in training and later.
+    The same category may come as ``3``, as ``3.0`` (in a column with missing values), as ``" 3"``
+    or as an entry of a pandas categorical. A single spelling makes them equal, now and later.
     """
     if isinstance(value, bool | np.bool_):
         return str(bool(value))
@@ -40,7 +40,7 @@ def category_text(value: object) -> str:
     if isinstance(value, float | np.floating):
         number = float(value)
         return str(int(number)) if number.is_integer() else repr(number)
-    return str(value)
+    return str(value).strip()
 
 
 def is_number(value: object) -> bool:

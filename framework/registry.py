@@ -139,6 +139,12 @@ def require_columns(needed: Iterable[str], columns: Collection[str], where: obje
         )
 
 
+def spelled_as(known: Iterable[str], columns: Iterable[Any]) -> list[Any]:
+    """Return names of columns, as ``known`` spells those that only blanks at their ends change."""
+    spelled = {name.strip(): name for name in known}
+    return [spelled.get(c.strip(), c) if isinstance(c, str) else c for c in columns]
+
+
 def require_labels(
     missing: Any, column: str, place: str, advice: str = "label or remove them"
 ) -> None:

@@ -23,6 +23,7 @@ from framework.models.checks import (
     as_frame,
     check_labels,
     checked_answers,
+    named_as,
     named_records,
     records_and_targets,
     stored_labels,
@@ -157,7 +158,7 @@ class WeightedEnsemble(BaseEstimator, DeployableModel):  # type: ignore[misc]
     def _records(self, X: Any) -> Any:
         """Return records (n, d) in the form that the members expect."""
         check_is_fitted(self)
-        X = as_frame(X)
+        X = named_as(self, as_frame(X))
         if isinstance(X, pd.DataFrame):
             if hasattr(self, "n_features_in_"):
                 validate_data(self, X, reset=False, skip_check_array=True)
@@ -188,6 +189,7 @@ class WeightedEnsemble(BaseEstimator, DeployableModel):  # type: ignore[misc]
             A column is missing, or a value cannot be used.
         """
         check_is_fitted(self)
+        frame = named_as(self, frame)
         self.check_columns(frame.columns)
         names = getattr(self, "feature_names_in_", None)
         records: Any = frame if names is None else frame[list(names)]

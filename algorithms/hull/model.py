@@ -15,7 +15,7 @@ from algorithms.hull.kernels import network as kernels
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, frozen
 from framework.data.encoding import Encoder
 from framework.errors import InputError
-from framework.models.checks import checked_answers, named_records, stored_labels
+from framework.models.checks import checked_answers, named_as, named_records, stored_labels
 from framework.models.files import ModelFiles
 from framework.models.model import Card, DeployableModel
 from framework.models.store import cell
@@ -136,6 +136,7 @@ class SparseNetworkClassifier(ClassifierMixin, BaseEstimator, DeployableModel): 
         The confidence is the probability of the label, which may be below 1/2 with a threshold.
         """
         check_is_fitted(self)
+        frame = named_as(self, frame)
         self.check_columns(frame.columns)
         design = self.encoder_.transform(_features(frame, self.encoder_))
         with named_records(frame.index):
@@ -208,6 +209,7 @@ class SparseNetworkClassifier(ClassifierMixin, BaseEstimator, DeployableModel): 
     def _encoded(self, X: pd.DataFrame | Array) -> FloatArray:
         check_is_fitted(self)
         if isinstance(X, pd.DataFrame):
+            X = named_as(self, X)
             validate_data(self, X, reset=False, skip_check_array=True)
         else:
             X = validate_data(self, X, reset=False, ensure_all_finite="allow-nan")

@@ -25,6 +25,7 @@ from framework.errors import InputError
 from framework.models.checks import (
     Threshold,
     costs_for,
+    named_as,
     records_for,
     training_records,
     weights_for,
@@ -314,6 +315,7 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
             A column is missing, or a value cannot be used.
         """
         check_is_fitted(self)
+        frame = named_as(self, frame)
         self.check_columns(frame.columns)
         outcome = route(self, frame, stop=self.missing != "impute")
         missing = self._missing_values(frame, outcome)

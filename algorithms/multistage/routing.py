@@ -25,7 +25,7 @@ from framework.data.error_costs import DecisionCosts
 from framework.errors import InputError
 from framework.models.calibration import decide
 from framework.models.walk import StageWalk, Walk
-from framework.registry import nearest
+from framework.registry import nearest, spelled_as
 
 _BINS = 10
 
@@ -157,6 +157,7 @@ def next_step(model: Staged, record: Mapping[str, Any]) -> dict[str, Any]:
         A name is not a feature of the model, or a value cannot be used.
     """
     names = model.encoder_.feature_names
+    record = dict(zip(spelled_as(names, record), record.values(), strict=True))
     for name in record:
         if name not in names:
             raise InputError(f"record: expected features, found {name!r}{nearest(name, names)}")

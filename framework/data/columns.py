@@ -11,7 +11,7 @@ travels with the encoder, so that a model reads its records as the search read t
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -199,6 +199,17 @@ def stripped(column: pd.Series[Any], gaps: Sequence[str] = ()) -> pd.Series[Any]
     values = column.astype(object)
     texts = values.where(values.isna(), values.astype(str).str.strip())
     return texts.where(~texts.isin(["", *gaps]) & values.notna(), None)
+
+
+def without_blanks(column: pd.Series[Any], gaps: Collection[str] = ()) -> pd.Series[Any]:
+    """Return a column of texts without blanks around them, missing where one is then a gap."""
+    if isinstance(column.dtype, pd.StringDtype):
+        bare = column.str.strip()
+    else:
+        values = [v.strip() if isinstance(v, str) else v for v in column.astype(object)]
+        bare = pd.Series(values, column.index, dtype=object, name=column.name)
+    bare = bare.mask(bare.isin([*gaps]))
+    return bare.astype("category") if isinstance(column.dtype, pd.CategoricalDtype) else bare
 
 
 def as_dates(texts: pd.Series[Any], form: str) -> pd.Series[Any]:

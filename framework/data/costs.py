@@ -227,7 +227,7 @@ def _scale(classes: FloatArray | IntArray, config: CostsConfig) -> FloatArray:
 def _read_costs(path: Path) -> dict[str, float]:
     rows = read_rows(path)
     _, header = next(rows)
-    if [name.strip().lower() for name in header] != ["feature", "cost"]:
+    if [name.lower() for name in header] != ["feature", "cost"]:
         raise InputError(f"{path}: expected the header feature,cost; found {','.join(header)}")
     costs: dict[str, float] = {}
     for line, (feature, text) in rows:

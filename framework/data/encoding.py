@@ -186,7 +186,7 @@ FeatureKind = Numeric | Categorical | Date
 def kind_from_json(row: Mapping[str, Any]) -> FeatureKind:
     """Return what ``to_json`` described; raises KeyError, TypeError or ValueError for others."""
     if "categories" in row:
-        categories = tuple(str(category) for category in row["categories"])
+        categories = tuple(map(category_text, row["categories"]))
         if not isinstance(row["categories"], list) or len(set(categories)) < len(categories):
             raise ValueError("categories that are no list of different ones")
         return Categorical(categories, row.get("rest") is True)

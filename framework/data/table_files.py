@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from framework.data.columns import is_text, without_blanks
 from framework.errors import InputError, first_line
 from framework.extras import needed
 from framework.reading import entries_of
@@ -70,6 +71,7 @@ PLAIN = FileOptions()
 def read_frame(path: Path, options: FileOptions = PLAIN) -> pd.DataFrame:
     """Read a table: Parquet if its name ends in ``.parquet`` or it is a folder, otherwise CSV.
 
+    Blanks around names of columns and around texts are dropped.
     Fields of a CSV file may be separated by commas, semicolons, tabs or bars: if ``options`` do not
     say, the one that the header has most of.
 
@@ -113,19 +115,32 @@ def size_of(path: Path, options: FileOptions = PLAIN) -> int:
 def read_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield ``(line number, fields)`` of a CSV file's header, then rows, as ``read_frame`` does."""
     text = _text(path)
-    return _rows(text, path, _separator(text))
+    for line, fields in _rows(text, path, _separator(text)):
+        yield line, [field.strip() for field in fields]
 
 
 def _read_parquet(path: Path, columns: Sequence[str] | None) -> pd.DataFrame:
     try:
         table = _ParquetTable(path)
-        _check_header(table.names, path)
-        wanted = _wanted(columns, table.names, path)
-        frame = table.frame(wanted)
+        written = dict(zip(_header(table.names, path), table.names, strict=True))
+        wanted = _wanted(columns, [*written], path)
+        frame = table.frame([written[name] for name in wanted])
     except (ValueError, OSError) as error:
         raise InputError(f"{path}: expected a Parquet file, found: {first_line(error)}") from error
     frame = frame.reset_index(drop=False) if frame.index.names != [None] else frame
-    return frame[[c for c in wanted if c in frame.columns]].reset_index(drop=True)
+    frame = frame.rename(columns=lambda name: name.strip() if isinstance(name, str) else name)
+    return _bare(frame[[c for c in wanted if c in frame.columns]].reset_index(drop=True))
+
+
+def _bare(
+    frame: pd.DataFrame,
+    gaps: Mapping[str, Collection[str]] = MappingProxyType({}),
+    usual: Collection[str] = (),
+) -> pd.DataFrame:
+    """Return a table without blanks around texts, missing where one is then a gap of its column."""
+    texts = [name for name in frame.columns if is_text(frame[name])]
+    bare = {name: without_blanks(frame[name], gaps.get(name, usual)) for name in texts}
+    return frame.assign(**bare)
 
 
 def _wanted(columns: Sequence[str] | None, names: Sequence[str], path: Path) -> list[str]:
@@ -157,7 +172,7 @@ def parse_csv(
         pass
     raw = text.encode()  # StringIO takes four bytes a character
     usual: dict[str, Any] = {"sep": separator, "skipinitialspace": True, "index_col": False}
-    usual["low_memory"] = False
+    usual |= {"low_memory": False, "header": 0, "names": names}
     try:
         frame: pd.DataFrame = pd.read_csv(io.BytesIO(raw), usecols=wanted, **usual)
         gaps = {n: [""] for n in frame.columns if options.texts and options.texts(n)}
@@ -166,7 +181,7 @@ def parse_csv(
         if texts := [name for name in frame.columns if name in gaps]:
             usual |= {"dtype": object, "keep_default_na": False, "na_values": gaps}
             frame[texts] = pd.read_csv(io.BytesIO(raw), usecols=texts, **usual)[texts]
-        return frame
+        return _bare(frame, gaps, GAPS)
     except (ValueError, OverflowError) as error:  # pandas' parser errors are ValueErrors
         raise InputError(f"{path}: expected a CSV file, found: {first_line(error)}") from error
 
@@ -225,7 +240,7 @@ def _rows(text: str, path: Path, separator: str) -> Iterator[tuple[int, list[str
         for fields in reader:
             if fields and not expected:
                 expected = len(fields)
-                _check_header(fields, path)
+                fields = _header(fields, path)
             if fields and len(fields) != expected:
                 raise InputError(
                     f"{path}: line {line}: expected {expected} fields, found {len(fields)}; "
@@ -240,9 +255,11 @@ def _rows(text: str, path: Path, separator: str) -> Iterator[tuple[int, list[str
         raise InputError(f"{path}: expected a header line and records, found an empty file")
 
 
-def _check_header(names: list[str], path: Path) -> None:
+def _header(fields: list[str], path: Path) -> list[str]:
+    """Return the names of columns without blanks around them; refuse empty and repeated ones."""
+    names = [field.strip() for field in fields]
     for position, name in enumerate(names, start=1):
-        if not name.strip():
+        if not name:
             raise InputError(
                 f"{path}: expected a name for each column, found none for column {position}; "
                 "name it or leave it out"
@@ -253,6 +270,7 @@ def _check_header(names: list[str], path: Path) -> None:
             f"{path}: expected distinct column names, found {repeated!r} more than once; "
             "rename one of them"
         )
+    return names
 
 
 class _ParquetTable:

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.errors import CellsError, InputError, RecordsError, in_record
 from framework.machine import machine_memory
-from framework.registry import nearest, require_columns, require_labels
+from framework.registry import nearest, require_columns, require_labels, spelled_as
 
 Threshold = float | Mapping[Any, float]
 
@@ -33,13 +33,14 @@ def as_frame(X: Any) -> Any:
     Raises
     ------
     RecordsError
-        Two columns have the same name.
+        Two columns have the same name, but for blanks around it.
     InputError
         The frame is lazy: it has a method ``collect``.
     """
     if isinstance(X, pd.DataFrame):
-        if not X.columns.is_unique:
-            name = X.columns[X.columns.duplicated()][0]
+        bare = X.columns.map(lambda name: name.strip() if isinstance(name, str) else name)
+        if not bare.is_unique:
+            name = bare[bare.duplicated()][0]
             raise RecordsError(
                 f"X: expected distinct column names, found {name!r} more than once; rename one"
             )
@@ -50,6 +51,17 @@ def as_frame(X: Any) -> Any:
     if not isinstance(names, list | tuple):
         return X
     return pd.DataFrame({name: X[name].to_numpy() for name in names})
+
+
+def named_as(estimator: Any, X: Any) -> Any:
+    """Return a frame whose columns are called as ``estimator`` calls its features.
+
+    Only blanks around names may differ; anything else is returned unchanged.
+    """
+    if not isinstance(X, pd.DataFrame):
+        return X
+    names = spelled_as(getattr(estimator, "feature_names_in_", ()), X.columns)
+    return X if names == X.columns.tolist() else X.set_axis(names, axis=1)
 
 
 def training_records(estimator: Any, X: Any, y: Any) -> tuple[Any, Array]:
@@ -158,7 +170,7 @@ def records_for(estimator: Any, X: Any) -> Any:
         The features are others than those of ``fit``, or the estimator is not fitted.
     """
     check_is_fitted(estimator)
-    X = as_frame(X)
+    X = named_as(estimator, as_frame(X))
     if isinstance(X, pd.DataFrame):
         names = dict.fromkeys(getattr(estimator, "feature_names_in_", X.columns))
         is_feature = np.array([name in names for name in X.columns], dtype=bool)

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from framework.arrays import Array, FloatArray, IntArray
 from framework.data.columns import to_texts
 from framework.errors import InputError
-from framework.models.checks import total_weight
+from framework.models.checks import named_as, total_weight
 from framework.models.files import ModelFiles, SubFolder
 from framework.models.model import Card, DeployableModel
 from framework.models.store import cell
@@ -224,7 +224,7 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # typ
 
     def _identities(self, X: pd.DataFrame | Array) -> list[bytes]:
         """Return the bytes to hash of each record: its encoded features, or else all its values."""
-        encoders = (getattr(member, "encoder_", None) for member in self.members_)
+        X, encoders = named_as(self, X), (getattr(m, "encoder_", None) for m in self.members_)
         encoder = next((encoder for encoder in encoders if encoder is not None), None)
         if encoder is not None:
             return [row.tobytes() for row in encoder.identities(X).astype("<f8")]

@@ -138,7 +138,8 @@ class DeployableModel(ABC):
         """How a file of records is read, so that no answer depends on the other records."""
         from framework.data.table_files import GAPS, FileOptions
 
-        return FileOptions(categories={**dict.fromkeys(self.keeps, GAPS), **self.texts})
+        texts = {**dict.fromkeys(self.keeps, GAPS), **self.texts}
+        return FileOptions(categories={name.strip(): of for name, of in texts.items()})
 
     def take_promises(self, promises: Mapping[str, Promise]) -> None:  # noqa: B027
         """Store what to expect of each metric on new records, if the model's format includes it.

@@ -33,6 +33,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from framework.data.table_files import csv_text, parse_csv
 from framework.errors import InputError, ParetolabError
 from framework.models.model import DeployableModel
+from framework.registry import spelled_as
 from framework.security import is_loopback, say
 
 MOST_BYTES = 8 * 10**6  # in the body of a request
@@ -463,7 +464,7 @@ def _check_names(model: DeployableModel, names: list[str], records: int) -> None
             f"body: expected at most {MOST_NAMES:,} names and {MOST_VALUES:,} values, found "
             f"{records:,} records of {len(names):,} names"
         )
-    model.check_columns(names)
+    model.check_columns(spelled_as(getattr(model, "feature_names_in_", ()), names))
 
 
 def _json(body: bytes) -> Any:

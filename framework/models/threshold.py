@@ -13,7 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from framework.arrays import Array, FloatArray
 from framework.errors import InputError, first_line
-from framework.models.checks import as_frame, checked_answers, named_records, stored_labels
+from framework.models.checks import (
+    as_frame,
+    checked_answers,
+    named_as,
+    named_records,
+    stored_labels,
+)
 from framework.models.files import ModelFiles
 from framework.models.model import Card, DeployableModel
 from framework.models.store import cell
@@ -158,6 +164,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # t
         The confidence is the model's probability of the label, NaN if the model has none.
         """
         check_is_fitted(self)
+        frame = named_as(self, frame)
         self.check_columns(frame.columns)
         scores = np.zeros(0)
         if len(frame):
@@ -221,7 +228,7 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # t
 
     def _taken(self, X: Any) -> Any:
         """Return the records in the form that the model takes."""
-        X = as_frame(X)
+        X = named_as(self, as_frame(X))
         if not isinstance(X, pd.DataFrame):
             return X
         self.check_columns(X.columns)

@@ -358,3 +358,28 @@ def test_values_that_are_none(tmp_path, target, sentence):
     frame.to_parquet(tmp_path / "prices.parquet")
     with pytest.raises(InputError, match=sentence):
         load_values(DatasetConfig(path=tmp_path / "prices.parquet"))
+
+
+def test_blanks_around_names_texts_and_labels_change_nothing(tmp_path):
+    cells = [[f"{i}.5", ["north", "NA", "old south"][i % 3], "yn"[i % 2]] for i in range(12)]
+    plain = "".join(",".join(row) + "\n" for row in [["a", "b c", "target"], *cells])
+    want = loaded(tmp_path, plain)
+    assert want.features["b c"].cat.categories.tolist() == ["north", "old south"]
+    padded = "".join(" , ".join(row) + " \n" for row in [[" a", '" b c"', "target"], *cells])
+    assert loaded(tmp_path, padded).fingerprint == want.fingerprint
+    frame = pd.read_csv(tmp_path / "data.csv", dtype={" target ": "category"})
+    frame.columns = [" a ", "b c ", " target "]
+    frame["b c "] = frame["b c "].replace(" NA ", None)
+    for column in (frame["b c "], frame["b c "].astype("category"), frame["b c "].astype(object)):
+        frame.assign(**{"b c ": column}).to_parquet(tmp_path / "data.parquet")
+        table = load({"path": str(tmp_path / "data.parquet")})
+        assert table.fingerprint == want.fingerprint
+        assert table.classes == ("n", "y")
+
+
+def test_names_that_only_blanks_tell_apart(tmp_path):
+    said = "expected distinct column names, found 'a' more than once; rename one of them"
+    assert mistake('a,"a ",target\n1,2,x\n', tmp_path) == said
+    pd.DataFrame({"a": [1], " a": [2], "target": ["x"]}).to_parquet(tmp_path / "data.parquet")
+    with pytest.raises(InputError, match=said):
+        load({"path": str(tmp_path / "data.parquet")})

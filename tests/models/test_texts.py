@@ -9,14 +9,18 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from algorithms.ensembling.model import WeightedEnsembleClassifier
+from algorithms.hull.model import SparseNetworkClassifier
 from framework.cli.main import main
 from framework.data.columns import Reading
 from framework.data.encoding import Categorical, Encoder
 from framework.data.table_files import GAPS, FileOptions, read_frame
+from framework.errors import InputError
 from framework.libraries.members import ENCODER_FILE, EXAMPLE_FILE, example_records
 from framework.models.mixture import MixtureClassifier
-from framework.models.service import _csv_answers
+from framework.models.service import _csv_answers, _json_answers
 from framework.models.store import example_of, load_model, save_model
+from framework.models.threshold import ThresholdClassifier
+from paretolab import ParetoMultiStage
 
 ZONES = ["01", "002", "2A", "NA", "1.10"]
 
@@ -115,3 +119,67 @@ def test_gaps_are_what_pandas_takes_for_them(tmp_path):
     assert read_frame(tmp_path / "t.csv")["a"].isna().all()
     read = read_frame(tmp_path / "t.csv", FileOptions(categories={"a": {"NA"}}))
     assert read["a"].dropna().tolist() == ["NA"]
+
+
+def padded_records(n=200):
+    rng = np.random.default_rng(0)
+    job = rng.choice([" nurse", "cook ", "pilot"], n)
+    return pd.DataFrame({" job ": job, "age": rng.normal(size=n), " h": rng.normal(size=n)})
+
+
+def bare(frame):
+    texts = frame.select_dtypes(exclude="number").columns
+    return frame.assign(**{c: frame[c].str.strip() for c in texts}).rename(columns=str.strip)
+
+
+def test_blanks_around_names_and_categories_change_no_answer(tmp_path, capsys):
+    frame = padded_records()
+    y = np.where(frame[" job "] == " nurse", "yes", "no")
+    settings = {"costs": {" job ": 3, "age": 1, " h": 1}, "threshold": 0.5, "best": "accuracy"}
+    search = ParetoMultiStage(budget=30, max_stages=2, verbose=False, **settings).fit(frame, y)
+    assert search.feature_names_in_.tolist() == frame.columns.tolist()
+    search.save(tmp_path / "m", example=frame[:5])
+    loaded, want = load_model(tmp_path / "m"), search.model_.predict_table(frame)
+    assert (want["label"] == y).all()
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    bare(frame).to_parquet(tmp_path / "new.parquet")
+    for same in (frame, bare(frame), pd.read_csv(tmp_path / "new.csv")):
+        for model in (search.model_, loaded):
+            pd.testing.assert_frame_equal(model.predict_table(same), want)
+            assert (model.predict(same) == y).all()
+        assert (search.predict(same) == y).all()
+    for name in ("new.csv", "new.parquet"):
+        capsys.readouterr()
+        assert main(["predict", str(tmp_path / "m"), str(tmp_path / name)]) == 0
+        assert capsys.readouterr().out == want.to_csv(index=False)
+    example, _ = example_of(tmp_path / "m")
+    record = json.dumps(example.to_dict(orient="records")[0]).encode()
+    assert json.loads(_json_answers(loaded, b"[%s]" % record))["answers"][0]["label"] == y[0]
+    assert loaded.next_features(json.loads(record))["label"] == y[0]
+
+
+def test_blanks_around_names_matter_to_no_kind_of_model():
+    frame = padded_records().drop(columns=" job ")
+    y = (frame["age"] > 0).to_numpy()
+    plain, encoder = LogisticRegression().fit(frame, y), Encoder.fit(frame)
+    models = [
+        ThresholdClassifier.from_fitted(plain, 0.5, True),
+        WeightedEnsembleClassifier.from_fitted({"one": plain}, [1.0], classes=[False, True]),
+        SparseNetworkClassifier.from_fitted(
+            encoder=encoder,
+            sizes=[2, 2],
+            weights=np.array([1, -1, 1, -1.0]),
+            biases=np.zeros(2),
+            mask=np.ones(4, dtype=int),
+            classes=[False, True],
+        ),
+    ]
+    for model in [*models, MixtureClassifier.from_fitted(models[2:], [1.0])]:
+        pd.testing.assert_frame_equal(model.predict_table(bare(frame)), model.predict_table(frame))
+        assert (model.predict(bare(frame)) == model.predict(frame)).all()
+
+
+def test_names_of_a_frame_that_only_blanks_tell_apart():
+    frame = padded_records()
+    with pytest.raises(InputError, match="distinct column names, found 'job' more than once"):
+        ParetoMultiStage(budget=10, verbose=False).fit(frame.assign(job=1), frame["age"] > 0)
