@@ -139,9 +139,9 @@ def require_columns(needed: Iterable[str], columns: Collection[str], where: obje
         )
 
 
-def spelled_as(known: Iterable[str], columns: Iterable[Any]) -> list[Any]:
-    """Return names of columns, as ``known`` spells those that only blanks at their ends change."""
-    spelled = {name.strip(): name for name in known}
+def spelled_as(features: Iterable[Any], columns: Iterable[Any]) -> list[Any]:
+    """Return names of columns, spelled as features from which they differ by blanks alone."""
+    spelled = {name.strip(): name for name in features if isinstance(name, str)}
     return [spelled.get(c.strip(), c) if isinstance(c, str) else c for c in columns]
 
 
