@@ -11,7 +11,7 @@ travels with the encoder, so that a model reads its records as the search read t
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -263,7 +263,7 @@ def _plain_blanks(text: str) -> str:
 def _pattern(marks: tuple[str, str]) -> str:
     thousands, decimals = map(re.escape, marks)
     sign = rf"[+-]?\s*[{_CURRENCY}]?\s*[+-]?"
-    whole = rf"(?:\d{{1,3}}(?:{thousands}\d{{3}})+|\d+)"
+    whole = rf"(?:[1-9]\d{{0,2}}(?:{thousands}\d{{3}})+|\d+)"
     number = rf"(?:{whole}(?:{decimals}\d*)?|{decimals}\d+)(?:[eE][+-]?\d+)?"
     return rf"\s*{sign}{number}\s*[{_CURRENCY}]?\s*"
 
@@ -401,6 +401,33 @@ class ColumnInference(NamedTuple):
     action: str = ""
     left_out: bool = False
     reading: Reading | None = None
+
+    @property
+    def decimal(self) -> str | None:
+        """The mark of decimals, if the column holds numbers written as text."""
+        return None if self.reading is None or self.reading.marks is None else self.reading.marks[1]
+
+
+def infer_columns(
+    frame: pd.DataFrame, names: Iterable[str], options: TableOptions
+) -> dict[str, ColumnInference]:
+    """Return what columns that shall be features hold.
+
+    Numbers written as text that could have either mark of decimals have the one that others have.
+    """
+    inferred, sure, others = {}, set(), {}
+    for name in names:
+        inferred[name] = infer_column(frame[name], name, options)
+        if options.decimal is None and (mark := inferred[name].decimal):
+            opposite = options.model_copy(update={"decimal": "," if mark == "." else "."})
+            other = infer_column(frame[name], name, opposite)
+            if other.decimal is None:
+                sure.add(mark)
+            else:
+                others[name] = other
+    if len(sure) == 1:  # columns that disagree settle nothing
+        inferred |= {name: other for name, other in others.items() if other.decimal in sure}
+    return inferred
 
 
 def infer_column(column: pd.Series[Any], name: str, options: TableOptions) -> ColumnInference:

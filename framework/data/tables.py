@@ -18,7 +18,7 @@ from framework.data.columns import (
     Reading,
     TableOptions,
     describe_columns,
-    infer_column,
+    infer_columns,
     is_date,
     is_numeric,
     to_numbers,
@@ -253,10 +253,9 @@ def _features(
     names = [str(c) for c in frame.columns if c not in no_features]
     if options.columns:
         names = [name for name in names if name in options.columns]
-    inferred = {
-        name: infer_column(frame[name], name, options) if options.infer else ColumnInference()
-        for name in names
-    }
+    inferred = dict.fromkeys(names, ColumnInference())
+    if options.infer:
+        inferred = infer_columns(frame, names, options)
     described = describe_columns(inferred)
     used = [name for name in names if not inferred[name].left_out]
     if not used:

@@ -249,6 +249,8 @@ def test_numbers_are_read_as_they_were_written(cents, marks):
         ("1e-3", 0.001),
         (".5", 0.5),
         ("1,313", 1313),
+        ("0,126", 0.126),
+        ("-0.126", -0.126),
     ],
 )
 def test_spellings_of_numbers(text, number):
@@ -259,6 +261,31 @@ def test_spellings_of_numbers(text, number):
 @pytest.mark.parametrize("text", ["1,31,3", "12-3", "1.2.3", "a1", "", "1,,2"])
 def test_what_is_no_number(text):
     assert marks_of(np.array([text], dtype=object)) is None
+
+
+def test_one_column_settles_the_mark_of_decimals_for_those_that_could_have_either(tmp_path):
+    wide = [f"{i},{125 + i % 800}" for i in range(1, N + 1)]
+    frame = pd.DataFrame({"wide": wide, "target": np.arange(N) % 2})
+    decimals = [float(text.replace(",", ".")) for text in wide]
+    thousands = [float(text.replace(",", "")) for text in wide]
+
+    def read(**columns):
+        table = load(frame.assign(**columns), tmp_path)
+        encoder = table.fit_encoder(table.features)
+        if table.readings["wide"].marks == (".", ","):
+            later, number = (pd.DataFrame({"wide": [value]}) for value in ("1,5", 1.5))
+            encoded = encoder.transform_features(later, ["wide"])
+            assert encoded == encoder.transform_features(number, ["wide"])
+        return table.features["wide"].tolist()
+
+    assert read() == thousands
+    assert read(price=[f"{i}153,70" for i in range(N)]) == decimals
+    assert read(price=[f"0,{100 + i}" for i in range(N)]) == decimals
+    assert read(price=[f"{i + 1},153.70" for i in range(N)]) == thousands
+    either = {"one": [f"{i},5" for i in range(N)], "other": [f"{i}.5 €" for i in range(N)]}
+    assert read(**either) == thousands  # as alone: they disagree
+    table = load(frame.assign(price=either["one"]), tmp_path, decimal=".")
+    assert table.features["wide"].tolist() == thousands
 
 
 def test_the_encoder_reads_raw_records_as_the_search_read_them(tmp_path):
