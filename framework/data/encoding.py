@@ -44,6 +44,7 @@ from framework.security import TABLE_CELLS
 _DAY = 86_400.0  # seconds
 _YEAR = 365.2425  # days
 _FINITE = "finite numbers"
+_TRUTHS = {"True": True, "TRUE": True, "true": True, "False": False, "FALSE": False, "false": False}
 
 
 @dataclass(frozen=True)
@@ -199,8 +200,8 @@ def kind_from_json(row: Mapping[str, Any]) -> FeatureKind:
 
 def _as_value(text: str) -> str:
     """Return the spelling that a text has in a column of numbers, or of truth values."""
-    if text in ("TRUE", "true", "FALSE", "false"):
-        return text.capitalize()
+    if text in _TRUTHS:
+        return str(_TRUTHS[text])
     try:
         return text if "_" in text else category_text(float(text))
     except ValueError:
@@ -224,16 +225,20 @@ def _days(column: pd.Series[Any], name: str) -> FloatArray:
 
 
 def _numbers(column: pd.Series[Any], name: str) -> FloatArray:
-    values = column.dropna()
-    if values.empty:
+    """Return numbers as they are, truth values and their texts as 0 and 1, missing ones as NaN."""
+    if column.isna().all():
         return np.full(len(column), np.nan)
     try:
         if column.dtype.kind in "mMc":  # numpy would make numbers of dates
             raise TypeError(column.dtype)
         return to_numbers(column)
     except (ValueError, TypeError) as error:
-        wrong = values[[not is_number(value) for value in values]].map(category_text)
-        raise unusable(wrong, name, "numbers") from error
+        plain = column.astype(object)
+        plain = plain.map(lambda v: _TRUTHS.get(v.strip(), v) if isinstance(v, str) else v)
+        wrong = column.notna() & ~plain.map(is_number)
+        if wrong.any():
+            raise unusable(column[wrong].map(category_text), name, "numbers") from error
+        return to_numbers(plain)
 
 
 @dataclass(frozen=True)

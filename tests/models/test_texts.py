@@ -183,3 +183,29 @@ def test_names_of_a_frame_that_only_blanks_tell_apart():
     frame = padded_records()
     with pytest.raises(InputError, match="distinct column names, found 'job' more than once"):
         ParetoMultiStage(budget=10, verbose=False).fit(frame.assign(job=1), frame["age"] > 0)
+
+
+def test_a_stray_text_among_truth_values_spoils_its_record_alone(tmp_path, capsys):
+    smoker = np.arange(40) % 3 == 0
+    encoder = Encoder.fit(pd.DataFrame({"smoker": smoker}))
+    classifier = LogisticRegression().fit(
+        encoder.transform(pd.DataFrame({"smoker": smoker})), smoker
+    )
+    model = WeightedEnsembleClassifier.from_fitted(
+        {"one": classifier}, [1.0], classes=[False, True], encoder=encoder
+    )
+    save_model(model, tmp_path / "m")
+    (tmp_path / "new.csv").write_text("smoker\nTrue\nFalse\nunknown\n true\nFALSE\n1\n")
+    assert main(["predict", str(tmp_path / "m"), str(tmp_path / "new.csv")]) == 0
+    lines = capsys.readouterr().out.splitlines()[1:]
+    assert [line.split(",")[0] for line in lines] == ["True", "False", "", "True", "False", "True"]
+    assert lines[2] == ",,\"feature 'smoker': expected numbers, found 'unknown' in record 3\""
+    assert not any("found" in line for line in lines[:2] + lines[3:])
+    for text in ("True", "true", "False", "false"):
+        answer = json.loads(_json_answers(model, json.dumps([{"smoker": text}]).encode()))
+        assert answer["answers"][0]["label"] is (text.lower() == "true")
+    with pytest.raises(InputError, match="expected numbers, found 'yes'"):
+        _json_answers(model, b'[{"smoker": "yes"}]')
+    values = pd.Series(["True", None, "5"], index=[1, 1, 1], dtype="category")
+    number = encoder.transform(pd.DataFrame({"smoker": [1, np.nan, 5]}))
+    assert encoder.transform(pd.DataFrame({"smoker": values})).tolist() == number.tolist()
