@@ -331,6 +331,8 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
     def _model_of(self, genome: Array, problem: Any) -> MultiStageClassifier:
         model: MultiStageClassifier = problem.decode(genome)
         model.reject_label = self.reject_label
+        if self.classes_.dtype.kind == "f":  # not whole numbers, as a table has them
+            model.classes_ = self.classes_
         return model
 
     def _names(self, genome: Array) -> list[list[str]]:

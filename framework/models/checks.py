@@ -364,7 +364,7 @@ def with_rejects(labels: Array, conclusive: BoolArray, reject_label: Any) -> Arr
     if reject_label is None:
         return np.asarray(labels)
     reject = np.asarray(reject_label)
-    same_kind = reject.dtype.kind == labels.dtype.kind
+    same_kind = reject.dtype.kind in ("iuf" if labels.dtype.kind == "f" else labels.dtype.kind)
     wide = np.result_type(reject, labels) if same_kind else np.dtype(object)
     labels = labels.astype(wide)
     labels[~conclusive] = reject_label

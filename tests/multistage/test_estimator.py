@@ -285,6 +285,16 @@ def test_a_split_is_named_as_it_is_written():
         ParetoMultiStage(budget=30, split={"window": "sliding"}).fit(X, y)
 
 
+@pytest.mark.parametrize("reject_label", [None, -1])
+def test_predict_returns_labels_as_they_were_given(reject_label, tmp_path):
+    X, y = patients()
+    search = ParetoMultiStage(budget=30, threshold=0.9, reject_label=reject_label)
+    said = search.fit(X, y.astype(float)).predict(X)
+    assert said.dtype == search.classes_.dtype == np.float64
+    search.save(tmp_path / "model")
+    np.testing.assert_array_equal(load_model(tmp_path / "model").predict(X), said)
+
+
 def test_rare_labels_are_told_in_words_of_the_estimator():
     X, y = patients()
     with pytest.raises(InputError, match=r"in y, found 2 of 'c'.*; remove its records") as caught:
