@@ -210,12 +210,9 @@ class RunDir:
         if self.path.is_dir():
             self.write_config(config)
             return
-        with new_directory({self.config_file.name: config.dump()}, self.path.parent, self._replace):
+        files, above = {self.config_file.name: config.dump()}, self.path.parent
+        with new_directory(files, above, lambda whole: whole.rename(self.path)):
             pass
-
-    def _replace(self, whole: Path) -> Path:
-        os.rename(whole, self.path)
-        return self.path
 
     def config(self, *, checked: bool = False) -> RunConfig:
         """Return the configuration of the run.

@@ -6,7 +6,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from types import TracebackType
 
 import numpy as np
 
@@ -272,12 +271,7 @@ class JournalWriter:
     def __enter__(self) -> JournalWriter:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self.flush()
         else:
