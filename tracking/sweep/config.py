@@ -28,7 +28,7 @@ from framework.experiment.config import (
 from framework.experiment.options import AS_WRITTEN
 from framework.experiment.run_dir import RunDir
 from framework.registry import nearest
-from framework.roles import Constraint, Sense
+from framework.roles import Sense
 from framework.security import (
     STORAGE,
     ask_now,
@@ -269,9 +269,6 @@ class SweepConfig(Section):
         if len(set(names)) < len(names):
             raise ValueError(f"expected each metric once, found {', '.join(names)}")
         return directions
-
-    def constraint_roles(self) -> list[Constraint]:
-        return [Constraint(c.metric, c.at_most, c.at_least) for c in self.constraints]
 
 
 class SweepPlan(NamedTuple):

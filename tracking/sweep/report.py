@@ -170,7 +170,7 @@ def top_table(plan: SweepPlan, study: SweepStudy) -> Table:
         params = (trial.params.get(key, "") for key in plan.space)
         return [f"{trial.number}{star}{remark}", *values, *map(shown_value, params)]
 
-    bounded = [constraint.metric for constraint in plan.sweep.constraint_roles()]
+    bounded = [constraint.metric for constraint in plan.sweep.constraints]
     headings = [
         "trial",
         *(f"{direction.metric} {ARROWS[direction.sense]}" for direction in plan.sweep.directions),

@@ -317,7 +317,7 @@ def _check_attributes(plan: SweepPlan, trial: FrozenTrial) -> None:
     directions_of = plan.sweep.directions if plan.sweep.repeats > 1 else ()
     metrics = {
         INTERVALS: [direction.metric for direction in directions_of],
-        BOUNDED: [constraint.metric for constraint in plan.sweep.constraint_roles()],
+        BOUNDED: [constraint.metric for constraint in plan.sweep.constraints],
     }
     complete = trial.state == TrialState.COMPLETE
     for key, names in metrics.items():

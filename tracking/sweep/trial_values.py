@@ -68,7 +68,7 @@ class TrialMeter:
         targets += [f"{BEST_PREFIX}{name}" for name in roles.metrics]
         targets += [SHARE] if sweep.reference else []
         self._names = [direction.metric for direction in sweep.directions]
-        self._constraints = sweep.constraint_roles()
+        self._constraints = sweep.constraints
         bounded = [constraint.metric for constraint in self._constraints]
         for key, names in (("directions", self._names), ("constraints", bounded)):
             for i, name in enumerate(names):
