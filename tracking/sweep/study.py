@@ -13,9 +13,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import optuna
 import sqlalchemy
@@ -28,6 +26,7 @@ from framework.errors import InputError, ParetolabError, damaged
 from framework.files import check_database
 from framework.roles import Sense
 from framework.security import expanded, public_uri, redacted
+from tracking.mlflow_log.store import sqlite_file
 from tracking.sweep.config import SweepConfig, SweepPlan
 from tracking.sweep.sampling import LIMITS, directions, draw_trial
 from tracking.sweep.trial_runs import TrialOutcome
@@ -39,7 +38,6 @@ BOUNDED = "bounded"  # values of the metrics of constraints
 
 _IDENTITY = "paretolab"  # user attribute of the study
 _LEAST_FOR_IMPORTANCE = 10
-_SQLITE = "sqlite:///"
 _PROXY, _PORT = "grpc://", 13000
 _PATIENCE = 60  # seconds to wait for a store that is busy
 _BEATS = 6  # heartbeats within the time after which a silent trial is stale
@@ -267,8 +265,8 @@ def _connected(url: str, sweep: SweepConfig) -> optuna.storages.BaseStorage:
             "grace_period": sweep.grace,
             "heartbeat_stale_trial_callback": RetryHeartbeatStaleTrialCallback(),
         }
-    if url.startswith(_SQLITE):
-        check_database(Path(unquote(url.removeprefix(_SQLITE))))
+    if (file := sqlite_file(url)) is not None:
+        check_database(file)
         patient = {"connect_args": {"timeout": _PATIENCE}}
     with suppress(sqlalchemy.exc.SQLAlchemyError):
         return optuna.storages.RDBStorage(url, engine_kwargs=patient, **beats)
