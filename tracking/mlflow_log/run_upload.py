@@ -118,14 +118,10 @@ class RunUpload:
 
     def _log_progress(self) -> None:
         """Send the progress of a search that prepares for long; the steps are pieces done."""
-        from mlflow.entities import Metric
-
         points = read_progress_log(self.run_dir.progress_log_file)
         sent = self.state.artifacts.get(COURSE, 0)
         metrics = [
-            Metric(
-                run_content.legal_key(f"{_SEARCH}{name}"), value, int(point.time * 1000), point.done
-            )
+            (f"{_SEARCH}{name}", value, int(point.time * 1000), point.done)
             for point in points[sent:]
             for name, value in point.values.items()
         ]
@@ -315,8 +311,6 @@ class RunUpload:
 
     def _log_chosen(self, results: FrontResults) -> None:
         """Send the metrics of the chosen solution, and its model if there is one."""
-        from mlflow.entities import Metric
-
         from tracking.mlflow_log.deploy import log_model
 
         model = self.run_dir.model
@@ -331,27 +325,29 @@ class RunUpload:
         values = results.chosen()
         mark = zlib.crc32(repr([values, model_id]).encode())
         if self.state.artifacts.get("chosen") != mark:
-            self._send_metrics(
-                [Metric(name, value, now, 0, model_id) for name, value in values.items()]
-            )
+            self._send_metrics([(name, value, now, 0, model_id) for name, value in values.items()])
             self._arrived("chosen", mark)
 
     def _log_points(self, points: Mapping[str, FloatArray], first: int) -> None:
         """Send a front as steps from ``first`` on, after the steps of an earlier front."""
-        from mlflow.entities import Metric
-
         now = int(time.time() * 1000)
         self._send_metrics(
             [
-                Metric(run_content.legal_key(name), float(value), now, first + number)
+                (name, float(value), now, first + number)
                 for name, column in points.items()
                 for number, value in enumerate(column.tolist())
             ]
         )
 
-    def _send_metrics(self, metrics: Sequence[Any]) -> None:
+    def _send_metrics(self, metrics: Sequence[tuple[Any, ...]]) -> None:
+        """Send metrics, each a name, a value, a time in milliseconds, a step and maybe a model."""
+        from mlflow.entities import Metric
+
         for i in range(0, len(metrics), _CHUNK):
-            part = metrics[i : i + _CHUNK]
+            part = [
+                Metric(run_content.legal_key(name), *rest)
+                for name, *rest in metrics[i : i + _CHUNK]
+            ]
             self.client.log_batch(self.state.run_id, metrics=part, synchronous=True)
 
     def _arrived(self, name: str, signature: Any) -> None:

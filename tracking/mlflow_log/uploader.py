@@ -260,23 +260,19 @@ def log_comparison(out: Path, title: str, first: RunDir) -> str:
     """
     state = begin(first)
     check_address(state.uri, first.path, "tracking.uri")
-    with without_tokens(state.uri, first.path):
-        return _log_comparison(out, title, state)
-
-
-def _log_comparison(out: Path, title: str, state: UploadState) -> str:
-    client = store.connect(state.uri)
     tags = {"kind": "comparison", "mlflow.source.name": "paretolab", "mlflow.source.type": "LOCAL"}
-    experiment = store.experiment_id(client, state.uri, state.experiment)
-    run = client.create_run(experiment, tags=tags, run_name=f"comparison · {title}")
-    run_id = run.info.run_id
-    for pattern in _FILES:
-        for path in sorted(out.glob(pattern)):
-            folder = path.relative_to(out).parent.as_posix()
-            client.log_artifact(run_id, str(path), None if folder == "." else folder)
     note = f"{title}. All of it: artifact `report.html`."
-    if (out / "plots" / "fronts.png").is_file():
-        note += f"\n\n![fronts](get-artifact?path=plots/fronts.png&run_uuid={run_id})"
-    client.set_tag(run_id, "mlflow.note.content", note)
-    client.set_terminated(run_id)
+    with without_tokens(state.uri, first.path):
+        client = store.connect(state.uri)
+        experiment = store.experiment_id(client, state.uri, state.experiment)
+        run = client.create_run(experiment, tags=tags, run_name=f"comparison · {title}")
+        run_id = run.info.run_id
+        for pattern in _FILES:
+            for path in sorted(out.glob(pattern)):
+                folder = path.relative_to(out).parent.as_posix()
+                client.log_artifact(run_id, str(path), None if folder == "." else folder)
+        if (out / "plots" / "fronts.png").is_file():
+            note += f"\n\n![fronts](get-artifact?path=plots/fronts.png&run_uuid={run_id})"
+        client.set_tag(run_id, "mlflow.note.content", note)
+        client.set_terminated(run_id)
     return store.location(state.uri, state.experiment)
