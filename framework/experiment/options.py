@@ -131,10 +131,11 @@ class Options(Section):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the kind with the values: its model cannot be imported from a module."""
-        if not hasattr(self, "registered_class"):
-            return _unpickled, (type(self), dict(self))
-        contract = next(base for base in type(self).__mro__ if "_group" in vars(base))
-        return _of_a_kind, (contract, self.registered_class, self.kind, dict(self))
+        registered = getattr(type(self), "registered_class", None)
+        model = type(self)
+        if registered is not None:
+            model = next(base for base in model.__mro__ if "_group" in vars(base))
+        return _unpickled, (model, registered, dict(self))
 
 
 class ProblemOptions(Options):
@@ -194,14 +195,9 @@ def _model(contract: type[Options], implementation: type, kind: str) -> type[Opt
     return typing.cast("type[Options]", model)
 
 
-def _unpickled(model: type[Options], values: dict[str, Any]) -> Options:
-    return model.model_construct(**values)
-
-
-def _of_a_kind(
-    contract: type[Options], implementation: type, kind: str, values: dict[str, Any]
-) -> Options:
-    return _unpickled(_model(contract, implementation, kind), values)
+def _unpickled(model: type[Options], registered: type | None, values: dict[str, Any]) -> Options:
+    of_kind = model if registered is None else _model(model, registered, values["kind"])
+    return of_kind.model_construct(**values)
 
 
 def parameters(cls: type) -> type[BaseModel]:
