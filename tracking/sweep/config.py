@@ -360,28 +360,23 @@ def load_plan(path: Path, overrides: Sequence[str] = (), **top_level: Any) -> Sw
 
 
 def check_plan(
-    raw: dict[str, Any],
-    path: Path,
-    overrides: Sequence[str] = (),
-    *,
-    workers: str | int | None = None,
-    trials: int | None = None,
-    join: bool | None = None,
+    raw: dict[str, Any], path: Path, overrides: Sequence[str] = (), **top_level: Any
 ) -> SweepPlan:
     """Return the checked plan of the content of a file; see :func:`load_plan`."""
     override(raw, overrides)
     with received(path, overrides, dict(raw)):
-        return _checked_plan(raw, path, workers=workers, trials=trials, join=join)
+        return _checked_plan(raw, path, **top_level)
 
 
 def _checked_plan(
     raw: dict[str, Any],
     path: Path,
     *,
-    workers: str | int | None,
-    trials: int | None,
-    join: bool | None,
+    workers: str | int | None = None,
+    trials: int | None = None,
+    join: bool | None = None,
 ) -> SweepPlan:
+    where = f"{path}: sweep"
     check_command(raw, path, "sweep")
     section = raw.pop("sweep")
     section |= {} if trials is None else {"trials": trials}
@@ -396,28 +391,28 @@ def _checked_plan(
                 f"found {config.repeats}"
             )
     with noting(messages):
-        sweep = check(SweepConfig, section, f"{path}: sweep", {"base": path.parent})
+        sweep = check(SweepConfig, section, where, {"base": path.parent})
     if messages:
         raise InputError("\n".join(messages))
     space, whole = dimensions(sweep.search_space, config, path)
     if sweep.sampler == "grid":
-        _check_grid(sweep, space, f"{path}: sweep")
+        _check_grid(sweep, space, where)
     if sweep.sampler in _PACKAGES:
-        _check_installed(sweep.sampler, f"{path}: sweep")
+        _check_installed(sweep.sampler, where)
     if sweep.prune is not None:
-        _check_prune(sweep, sweep.prune, config.budget, f"{path}: sweep")
+        _check_prune(sweep, sweep.prune, config.budget, where)
     if sweep.join:
-        _check_join(sweep, config, f"{path}: sweep")
+        _check_join(sweep, config, where)
     if sweep.resplit:
-        _check_resplit(sweep, config, f"{path}: sweep")
+        _check_resplit(sweep, config, where)
     absolute = _with_absolute_paths(sweep, path)
     if config.tracking and absolute.storage == absolute_uri(config.tracking.uri, Path.cwd()):
         raise InputError(
-            f"{path}: sweep.storage: expected a database for Optuna alone, found the one of "
+            f"{where}.storage: expected a database for Optuna alone, found the one of "
             "tracking.uri, where MLflow's tables are; name another, such as sqlite:///study.db"
         )
     if sweep.start:
-        start = settings_of(sweep.start, space, whole, path.parent, f"{path}: sweep.start")
+        start = settings_of(sweep.start, space, whole, path.parent, f"{where}.start")
         absolute = absolute.model_copy(update={"start": start})
     return SweepPlan(config, absolute, space, whole, path)
 
