@@ -5,7 +5,7 @@ This module is light and does not import Optuna, since Ray workers import :func:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,6 @@ from framework.experiment.many_runs import Problems, has_ended, run_arguments
 from framework.experiment.repeats import conclude_repeats
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import FAILED, INTERRUPTED, make_roles, run_single
-from framework.front import Front
 from framework.machine import no_result, reason_of
 from framework.parallel.executor import Executor
 from framework.problem import Problem
@@ -80,17 +79,12 @@ def run_one(
             run_dir,
             evaluator,
             report=lambda line: None,  # the sweep reports one line per trial
-            stopping_criterion=criterion or _never,
+            stopping_criterion=criterion,
             alternatives=False,  # they would take time and are not needed
         )
         if criterion is not None:
             rungs = {"rungs": criterion.rungs, "pruned": criterion.pruned}
             run_dir.write_summary(summary | rungs)
-
-
-def _never(evaluations: int, front: Callable[[], Front]) -> str:
-    """Never end a run; a :data:`framework.run.driver.StoppingCriterion`."""
-    return ""
 
 
 class TrialRuns:
