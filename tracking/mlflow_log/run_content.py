@@ -11,13 +11,13 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import PackageNotFoundError, version
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 import numpy as np
 
+from framework import extras
 from framework.arrays import FloatArray, evenly
 from framework.experiment.alternatives import read_alternatives
 from framework.experiment.config import flatten, read_yaml
@@ -46,14 +46,14 @@ def legal_key(name: str) -> str:
 
 def start_tags(directory: Path) -> dict[str, str]:
     """Return the versions of packages and the git revision around ``directory``, if any."""
-    tags = {"version.python": platform.python_version()}
-    for package in _PACKAGES:
-        try:
-            tags[f"version.{package}"] = version(package)
-        except PackageNotFoundError:
-            continue
+    versions = {"python": platform.python_version()} | extras.versions(_PACKAGES)
     revision = _git_revision(directory)
-    return tags | ({"mlflow.source.git.commit": revision} if revision else {})
+    commit = {"mlflow.source.git.commit": revision} if revision else {}
+    return _version_tags(versions) | commit
+
+
+def _version_tags(versions: Mapping[str, Any]) -> dict[str, str]:
+    return {f"version.{name}": str(text) for name, text in versions.items()}
 
 
 class Subject(NamedTuple):
@@ -110,9 +110,7 @@ def winners_text(table: pd.DataFrame) -> str:
 def end_tags(summary: Mapping[str, Any]) -> dict[str, str]:
     """Return the tags of a summary: versions of packages, and why a run failed."""
     error = {"error": _cut(str(summary["error"]))} if "error" in summary else {}
-    return error | {
-        f"version.{name}": str(text) for name, text in summary.get("versions", {}).items()
-    }
+    return error | _version_tags(summary.get("versions", {}))
 
 
 def end_metrics(summary: Mapping[str, Any]) -> dict[str, float]:
