@@ -52,9 +52,8 @@ class AutoEvaluator(Evaluator):
 
     Parameters
     ----------
-    problem : Problem
-    seed : int
-        Seed of the run, for the streams of stochastic problems.
+    problem, seed
+        As for every :class:`~framework.run.evaluator.Evaluator`.
     start_ray : callable
         Returns an evaluator on Ray; called at most once. Where it raises ``ClusterError``, the
         run stays in this process.

@@ -38,13 +38,10 @@ class RayEvaluator(Evaluator):
 
     Parameters
     ----------
-    problem : Problem
-    seed : int
-        Seed of the run, for the streams of stochastic problems.
-    workers : int, optional
-        How many workers to request; None uses the whole cluster as it grows and shrinks.
-    config : ClusterConfig
-        What each worker takes of its node, and how long an evaluation may take.
+    problem, seed
+        As for every :class:`~framework.run.evaluator.Evaluator`.
+    workers, config
+        As for a :class:`~framework.parallel.pool.WorkerPool`.
     """
 
     def __init__(

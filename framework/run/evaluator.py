@@ -85,12 +85,6 @@ class SerialEvaluator(Evaluator):
 
     Shared components that a batch needs are built first. If that takes longer than the timeout of
     ``collect``, it returns nothing and continues with the components at its next call.
-
-    Parameters
-    ----------
-    problem : Problem
-    seed : int
-        Seed of the run, for the streams of stochastic problems.
     """
 
     def __init__(self, problem: Problem, seed: int = 0) -> None:
