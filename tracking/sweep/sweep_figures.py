@@ -12,7 +12,6 @@ import html
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -51,15 +50,6 @@ _IMPORTANCE = (
     "Share of each key in a trial being among the best (PED-ANOVA): a long bar means that good "
     "trials have values of this key that others do not have."
 )
-
-
-def write_sweep_figures(plan: SweepPlan, out: RunDir, study: SweepStudy) -> None:
-    """Write ``sweep.html``, unless no trial has values."""
-    complete = study.complete()
-    if not complete:
-        return
-    data = SweepData(plan, complete, ranked(plan, complete)[0][0], study.pruned())
-    write_sweep_page(data, study, out.path / PAGE)
 
 
 @dataclass(frozen=True)
@@ -125,51 +115,26 @@ class SweepData:
         best_values: FloatArray = best.accumulate(self.values(i))
         return best_values
 
-    def axis(self, key: str) -> KeyAxis:
-        """Return the axis of a key."""
-        dimension = self.plan.space[key]
-        choices = dimension.choices
 
-        def position(params: Mapping[str, Any]) -> float | None:
-            if key not in params or not dimension.contains(params[key]):
-                return None
-            return float(params[key] if choices is None else choices.index(params[key]))
+def write_sweep_figures(plan: SweepPlan, out: RunDir, study: SweepStudy) -> None:
+    """Write ``sweep.html``, unless no trial has values.
 
-        positions: FloatArray = np.array([position(t.params) for t in self.trials], dtype=float)
-        ticks = None if choices is None else [shown_value(choice) for choice in choices]
-        return KeyAxis(positions, ticks, dimension.log)
-
-
-@dataclass(frozen=True)
-class KeyAxis:
-    """A key's values as positions on an axis.
-
-    Attributes
-    ----------
-    positions : numpy.ndarray, shape (trials,)
-        NaN for a trial without a value of the key.
-    ticks : list of str or None
-        The texts at 0, 1, ... if the key has choices.
-    log : bool
+    The page has the history, parallel coordinates, slices, importances and contours.
     """
-
-    positions: FloatArray
-    ticks: list[str] | None
-    log: bool
-
-
-def write_sweep_page(data: SweepData, study: SweepStudy, path: Path) -> None:
-    """Write history, parallel coordinates, slices, importances and contours as one page."""
-    text = _HISTORY + _PRUNED * bool(data.pruned) + _BARS * (data.plan.sweep.repeats > 1)
+    complete = study.complete()
+    if not complete:
+        return
+    data = SweepData(plan, complete, ranked(plan, complete)[0][0], study.pruned())
+    text = _HISTORY + _PRUNED * bool(data.pruned) + _BARS * (plan.sweep.repeats > 1)
     sections = [
         ("History", text, [_history_html(data)]),
         ("All keys of each trial", _PARALLEL, [_parallel_html(data)]),
     ]
     shares = importances(study)
-    for i, direction in enumerate(data.plan.sweep.directions):
+    for i, direction in enumerate(plan.sweep.directions):
         name, of_metric = display_name(direction.metric), shares.get(direction.metric, {})
         target, label = partial(_value, i), data.labels()[i]
-        keys = [key for key in data.plan.space if any(key in t.params for t in data.trials)]
+        keys = [key for key in plan.space if any(key in t.params for t in data.trials)]
         slices = [_slice(study, key, target, label) for key in keys]
         sections.append((f"{name.capitalize()} by key", _SLICE, slices))
         if of_metric:
@@ -185,7 +150,7 @@ def write_sweep_page(data: SweepData, study: SweepStudy, path: Path) -> None:
             contour.update_layout(xaxis_title=short(first), yaxis_title=short(second))
             heading = f"Contour of {name} over {first} and {second}"
             sections.append((heading, _CONTOUR, [_laid_out(contour, 520)]))
-    write_figures_page(path, data.title, data.subtitle, sections)
+    write_figures_page(out.path / PAGE, data.title, data.subtitle, sections)
 
 
 def _slice(study: SweepStudy, key: str, target: Callable[[FrozenTrial], float], label: str) -> Any:
@@ -240,7 +205,7 @@ def _parallel_html(data: SweepData) -> Any:
     for i, direction in enumerate(data.plan.sweep.directions):
         label = f"{display_name(direction.metric)} {ARROWS[direction.sense]}"
         dimensions.append({"label": label, "values": data.values(i)})
-    dimensions += [_vertical_axis(key, data.axis(key)) for key in data.plan.space]
+    dimensions += [_vertical_axis(data, key) for key in data.plan.space]
     line = {
         "color": data.values(0),
         "colorscale": "Viridis",
@@ -253,16 +218,28 @@ def _parallel_html(data: SweepData) -> Any:
     return figure.update_layout(margin={"t": 110, "b": 30, "l": 90, "r": 30})
 
 
-def _vertical_axis(key: str, axis: KeyAxis) -> dict[str, Any]:
-    """Return an axis of parallel coordinates; trials without the key are below the others."""
-    values = np.log10(axis.positions) if axis.log else axis.positions
+def _vertical_axis(data: SweepData, key: str) -> dict[str, Any]:
+    """Return an axis of parallel coordinates; trials without the key are below the others.
+
+    Choices are at 0, 1, ... in their order.
+    """
+    dimension = data.plan.space[key]
+    choices, log = dimension.choices, dimension.log
+
+    def position(params: Mapping[str, Any]) -> float | None:
+        if key not in params or not dimension.contains(params[key]):
+            return None
+        return float(params[key] if choices is None else choices.index(params[key]))
+
+    values: FloatArray = np.array([position(t.params) for t in data.trials], dtype=float)
+    values = np.log10(values) if log else values
     absent = np.isnan(values)
-    if axis.ticks is not None:
-        positions, texts = [float(i) for i in range(len(axis.ticks))], list(axis.ticks)
+    if choices is not None:
+        positions, texts = [float(i) for i in range(len(choices))], [*map(shown_value, choices)]
     else:
         present = values[~absent]
-        positions = _ticks(present, log=axis.log) if len(present) else []
-        texts = [f"{10**position if axis.log else position:.3g}" for position in positions]
+        positions = _ticks(present, log=log) if len(present) else []
+        texts = [f"{10**position if log else position:.3g}" for position in positions]
     margin = 0.05 * (positions[-1] - positions[0]) if positions else 0.0
     if absent.any():
         below = (positions or [0.0])[0] - 4 * (margin or 0.1)
