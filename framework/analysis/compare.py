@@ -293,12 +293,10 @@ def compare_case(
         Losses of the reference front, distinct; the front of all runs together if None.
     reference_text : str
         Where the reference comes from.
-    anchors : numpy.ndarray, shape (k, objectives), optional
-        The reference points of the problem, if it has some.
     shown : sequence of str, optional
         Names of indicators or metrics; :func:`usual_indicators` by default.
-    unit, scenario : str, optional
-        See :class:`Case`; the name of the case itself by default.
+    anchors, unit, scenario : optional
+        See :class:`Case`; unit and scenario are the name of the case itself by default.
 
     Raises
     ------
@@ -390,9 +388,7 @@ def compare_cases(
         What tests take as a block: a scenario or a case, with the mean over its runs, as
         Demsar 2006 recommends for data sets; or a seed of a case. ``auto`` means cases if there
         are several, else runs. The folds of a unit are one case.
-    judged : str
-        Which solutions of a run are judged, in words.
-    paper : mapping, optional
+    judged, paper : optional
         See :class:`Comparison`.
 
     Raises

@@ -250,23 +250,16 @@ def rank_diagrams(
     figure = Figure(figsize=(8.4, height * len(tests)), layout="constrained")
     panels = figure.subplots(len(tests), 1, squeeze=False)[:, 0]
     for axes, (name, test) in zip(panels, tests.items(), strict=True):
-        critical_difference(axes, names, test, titles[name], blocks)
+        _rank_diagram(axes, names, test, titles[name], blocks)
     return figure
 
 
-def critical_difference(
+def _rank_diagram(
     axes: Axes, names: Sequence[str], tests: RankTests, label: str, blocks: str
 ) -> None:
     """Draw mean ranks on a line with the best at the left, names on both sides, bars for cliques.
 
-    Parameters
-    ----------
-    axes : matplotlib.axes.Axes
-    names : sequence of str, length k
-        The searches, in the order of the tests' columns.
-    tests : RankTests
-    label, blocks : str
-        What is ranked, and what the ranks are averaged over ("seeds", "data sets").
+    ``label`` is what is ranked.
     """
     k = len(names)
     order = np.argsort(tests.ranks, kind="stable")

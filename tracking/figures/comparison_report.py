@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Hashable, Mapping, Sequence, Sized
+from collections.abc import Hashable, Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
@@ -176,40 +176,38 @@ def _frame(table: pd.DataFrame) -> str:
     return as_table([html.escape(str(name)).replace("_", " ") for name in table.columns], rows)
 
 
-def _drawings(comparison: Comparison) -> list[_Drawing]:
-    drawings = []
+def _drawings(comparison: Comparison) -> Iterator[_Drawing]:
     if comparison.tests:
         titles = {name: indicator.label for name, indicator in comparison.indicators.items()}
         methods, tests, blocks = comparison.methods, comparison.tests, comparison.blocks
         figure = rank_diagrams(methods, tests, titles, blocks=blocks)
         title = "Mean ranks and critical differences"
-        drawings.append(_Drawing("ranks", title, _RANKS, figure))
+        yield _Drawing("ranks", title, _RANKS, figure)
     if len(comparison.cases) > 1:
         over = ("scenario", "cases") if has_scenarios(comparison) else ("case", "runs")
         text = f"Means over {over[1]} with 95% intervals."
         title = f"Indicators by {over[0]}"
-        drawings.append(_Drawing("means", title, text, case_means(comparison)))
+        yield _Drawing("means", title, text, case_means(comparison))
     else:
         text = "One point per run, a line at the mean."
-        drawings.append(_Drawing("runs", "Every run", text, every_run(comparison)))
+        yield _Drawing("runs", "Every run", text, every_run(comparison))
     several = len(comparison.cases[0].roles.objectives) > 1
     comparison, omitted = _fewer(comparison)
     if several:
-        drawings.append(_Drawing("fronts", "Fronts", _FRONTS + omitted, overlaid(comparison)))
+        yield _Drawing("fronts", "Fronts", _FRONTS + omitted, overlaid(comparison))
     if several and len(comparison.cases) == 1:
         title = "What each method finds of the reference front"
-        drawings.append(_Drawing("found", title, _FOUND, reached_fronts(comparison)))
+        yield _Drawing("found", title, _FOUND, reached_fronts(comparison))
     if several and comparison.frame.groupby(["case", "method"]).size().max() > 1:
         drawn, title = attainment(comparison), "Attainment surfaces"
         if drawn is not None:
-            drawings.append(_Drawing("attainment", title, _ATTAINMENT + omitted, drawn))
+            yield _Drawing("attainment", title, _ATTAINMENT + omitted, drawn)
     name, trace = on_the_way(comparison)
     if len(trace):
         for by in ("evaluations", "seconds"):
             figure = anytime(comparison, trace, by, name)
             title = f"{comparison.indicators[name].label} against {by}"
-            drawings.append(_Drawing(f"anytime_{by}", title, _ANYTIME + omitted, figure))
-    return drawings
+            yield _Drawing(f"anytime_{by}", title, _ANYTIME + omitted, figure)
 
 
 _CASES = (
