@@ -23,7 +23,7 @@ import signal
 import subprocess
 import sys
 import threading
-from contextlib import closing, suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
@@ -203,42 +203,28 @@ class _Inbox:
         self._heard.set()
 
 
-class _SystemMetrics:
-    """Lets MLflow record processors, memory and disk, if ``tracking.system_metrics`` is set."""
+def _system_monitor(state: UploadState) -> Any:
+    """Return MLflow's monitor of processors, memory and disk, which has begun to record them."""
+    from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 
-    def __init__(self, uploader: Uploader) -> None:
-        self._uploader = uploader
-        tracking = uploader.run_dir.config().tracking
-        self._wanted = tracking is not None and tracking.system_metrics
-        self._monitor: Any = None
-
-    def start(self) -> None:
-        """Start recording, once the MLflow run exists; further calls do nothing."""
-        if self._monitor is not None or not self._wanted:
-            return
-        from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
-
-        state = self._uploader.state
-        self._monitor = SystemMetricsMonitor(
-            state.runs[PARENT].run_id, resume_logging=True, tracking_uri=expanded(state.uri)
-        )
-        self._monitor.start()
-
-    def close(self) -> None:
-        """Stop recording."""
-        if self._monitor is not None:
-            self._monitor.finish()
+    monitor = SystemMetricsMonitor(
+        state.runs[PARENT].run_id, resume_logging=True, tracking_uri=expanded(state.uri)
+    )
+    monitor.start()
+    return monitor
 
 
 def _follow(uploader: Uploader, inbox: _Inbox) -> str | None:
     """Upload until the run ends; return why something could not be uploaded, or None."""
-    wait = _INTERVAL
-    with closing(_SystemMetrics(uploader)) as system_metrics:
+    wait, tracking = _INTERVAL, uploader.run_dir.config().tracking
+    unrecorded = tracking is not None and tracking.system_metrics
+    with ExitStack() as stack:
         while not inbox.wait(wait):
             failure = _attempt(uploader, final=False, over=False)
             wait = _INTERVAL if failure is None else min(2 * wait, _LONGEST_WAIT)
-            if failure is None:
-                system_metrics.start()
+            if failure is None and unrecorded:  # the MLflow run exists from now on
+                unrecorded = False
+                stack.callback(_system_monitor(uploader.state).finish)
     failure = _attempt(uploader, final=inbox.finish, over=True)
     if failure is None and not inbox.finish:
         return "the run's process is gone"
