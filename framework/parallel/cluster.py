@@ -450,10 +450,6 @@ def _is_alive(process: psutil.Process) -> bool:
         return False
 
 
-class _InUse(Exception):
-    """The process that made a folder is still alive."""
-
-
 @contextmanager
 def session_folder() -> Iterator[Path]:
     """Make a folder for a Ray cluster, removed on exit; remove those that killed processes left."""
@@ -476,7 +472,7 @@ def _temporary_folder() -> str:
 
 def _remove_orphans(base: str) -> None:
     for folder in Path(base).glob(f"{_PREFIX}*"):
-        with suppress(OSError, _InUse):
+        with suppress(OSError):
             status = folder.lstat()
             if status.st_uid == os.getuid() and time.time() - status.st_mtime > _NEW_SECONDS:
                 with locked(folder / _LOCK, _raise_in_use):
@@ -484,4 +480,4 @@ def _remove_orphans(base: str) -> None:
 
 
 def _raise_in_use() -> None:
-    raise _InUse
+    raise BlockingIOError("the process that made the folder is still alive")
