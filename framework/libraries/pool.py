@@ -52,10 +52,10 @@ class Family:
     records : number of training records above which it is too slow to be used unless it is named.
     """
 
-    classifier: str | None
-    regressor: str | None
-    draws: Mapping[str, Draw]
-    first: Mapping[str, Any]
+    classifier: str | None = None
+    regressor: str | None = None
+    draws: Mapping[str, Draw] = field(default_factory=dict)
+    first: Mapping[str, Any] = field(default_factory=dict)
     fixed: Mapping[str, Any] = field(default_factory=dict)
     seeded: bool = True
     most: int = _ALWAYS
@@ -195,59 +195,53 @@ _HERE = "framework.libraries.pool"
 
 FAMILIES: dict[str, Family] = {
     "logistic_regression": Family(
-        "sklearn.linear_model:LogisticRegression",
-        None,
-        {"C": _log(1e-4, 1e3)},
+        classifier="sklearn.linear_model:LogisticRegression",
+        draws={"C": _log(1e-4, 1e3)},
         first={"C": 1.0},
         fixed={"max_iter": 500},
         seeded=False,
         most=6,
     ),
     "ridge": Family(
-        None,
-        "sklearn.linear_model:Ridge",
-        {"alpha": _log(1e-3, 1e3)},
+        regressor="sklearn.linear_model:Ridge",
+        draws={"alpha": _log(1e-3, 1e3)},
         first={"alpha": 1.0},
         seeded=False,
         most=6,
     ),
     "lasso": Family(
-        None,
-        "sklearn.linear_model:Lasso",
-        {"alpha": _log(1e-3, 10)},
+        regressor="sklearn.linear_model:Lasso",
+        draws={"alpha": _log(1e-3, 10)},
         first={"alpha": 0.1},
         seeded=False,
         most=4,
     ),
     "lda": Family(
-        "sklearn.discriminant_analysis:LinearDiscriminantAnalysis",
-        None,
-        {"shrinkage": _log(0.01, 1.0)},
+        classifier="sklearn.discriminant_analysis:LinearDiscriminantAnalysis",
+        draws={"shrinkage": _log(0.01, 1.0)},
         first={"shrinkage": "auto"},
         fixed={"solver": "lsqr"},
         seeded=False,
         most=3,
     ),
     "qda": Family(
-        "sklearn.discriminant_analysis:QuadraticDiscriminantAnalysis",
-        None,
-        {"reg_param": _log(0.01, 1.0)},
+        classifier="sklearn.discriminant_analysis:QuadraticDiscriminantAnalysis",
+        draws={"reg_param": _log(0.01, 1.0)},
         first={"reg_param": 0.1},
         seeded=False,
         most=3,
     ),
     "naive_bayes": Family(
-        "sklearn.naive_bayes:GaussianNB",
-        None,
-        {"var_smoothing": _log(1e-9, 0.3)},
+        classifier="sklearn.naive_bayes:GaussianNB",
+        draws={"var_smoothing": _log(1e-9, 0.3)},
         first={"var_smoothing": 1e-9},
         seeded=False,
         most=2,
     ),
     "knn": Family(
-        "sklearn.neighbors:KNeighborsClassifier",
-        "sklearn.neighbors:KNeighborsRegressor",
-        {
+        classifier="sklearn.neighbors:KNeighborsClassifier",
+        regressor="sklearn.neighbors:KNeighborsRegressor",
+        draws={
             "n_neighbors": _integer(1, 60),
             "weights": _one_of("uniform", "distance"),
             "p": _one_of(1, 2),
@@ -257,17 +251,17 @@ FAMILIES: dict[str, Family] = {
         records=50_000,
     ),
     "svm": Family(
-        f"{_HERE}:svm_classifier",
-        f"{_HERE}:svm_regressor",
-        {"C": _log(0.05, 100), "gamma": _log(1e-3, 0.3)},
+        classifier=f"{_HERE}:svm_classifier",
+        regressor=f"{_HERE}:svm_regressor",
+        draws={"C": _log(0.05, 100), "gamma": _log(1e-3, 0.3)},
         first={"C": 1.0, "gamma": "scale"},
         seeded=False,
         records=3_000,
     ),
     "decision_tree": Family(
-        "sklearn.tree:DecisionTreeClassifier",
-        "sklearn.tree:DecisionTreeRegressor",
-        {
+        classifier="sklearn.tree:DecisionTreeClassifier",
+        regressor="sklearn.tree:DecisionTreeRegressor",
+        draws={
             "max_depth": _integer(2, 20),
             "min_samples_leaf": _integer(1, 50),
             "max_features": _one_of(None, 0.5, 0.75),
@@ -276,21 +270,21 @@ FAMILIES: dict[str, Family] = {
         most=6,
     ),
     "random_forest": Family(
-        "sklearn.ensemble:RandomForestClassifier",
-        "sklearn.ensemble:RandomForestRegressor",
-        _FOREST,
+        classifier="sklearn.ensemble:RandomForestClassifier",
+        regressor="sklearn.ensemble:RandomForestRegressor",
+        draws=_FOREST,
         first=_FIRST_FOREST,
     ),
     "extra_trees": Family(
-        "sklearn.ensemble:ExtraTreesClassifier",
-        "sklearn.ensemble:ExtraTreesRegressor",
-        _FOREST,
+        classifier="sklearn.ensemble:ExtraTreesClassifier",
+        regressor="sklearn.ensemble:ExtraTreesRegressor",
+        draws=_FOREST,
         first=_FIRST_FOREST,
     ),
     "gradient_boosting": Family(
-        "sklearn.ensemble:GradientBoostingClassifier",
-        "sklearn.ensemble:GradientBoostingRegressor",
-        {
+        classifier="sklearn.ensemble:GradientBoostingClassifier",
+        regressor="sklearn.ensemble:GradientBoostingRegressor",
+        draws={
             "n_estimators": _integer(20, 150),
             "learning_rate": _log(0.02, 0.3),
             "max_depth": _integer(1, 6),
@@ -301,9 +295,9 @@ FAMILIES: dict[str, Family] = {
         records=10_000,
     ),
     "hist_gradient_boosting": Family(
-        "sklearn.ensemble:HistGradientBoostingClassifier",
-        "sklearn.ensemble:HistGradientBoostingRegressor",
-        {
+        classifier="sklearn.ensemble:HistGradientBoostingClassifier",
+        regressor="sklearn.ensemble:HistGradientBoostingRegressor",
+        draws={
             "max_iter": _integer(20, 300),
             "learning_rate": _log(0.02, 0.3),
             "max_leaf_nodes": _integer(4, 64),
@@ -314,9 +308,9 @@ FAMILIES: dict[str, Family] = {
         fixed={"early_stopping": False},
     ),
     "mlp": Family(
-        f"{_HERE}:network_classifier",
-        f"{_HERE}:network_regressor",
-        {
+        classifier=f"{_HERE}:network_classifier",
+        regressor=f"{_HERE}:network_regressor",
+        draws={
             "hidden_layer_sizes": _layers,
             "alpha": _log(1e-5, 1.0),
             "learning_rate_init": _log(3e-4, 1e-2),
@@ -326,9 +320,9 @@ FAMILIES: dict[str, Family] = {
         fixed={"max_iter": 150},
     ),
     "lightgbm": Family(
-        "lightgbm:LGBMClassifier",
-        "lightgbm:LGBMRegressor",
-        {
+        classifier="lightgbm:LGBMClassifier",
+        regressor="lightgbm:LGBMRegressor",
+        draws={
             "n_estimators": _integer(20, 300),
             "learning_rate": _log(0.02, 0.3),
             "num_leaves": _integer(4, 64),
