@@ -110,17 +110,14 @@ class Uploader:
         """
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a user can do nothing about those of MLflow
-            return self._upload(final=final)
-
-    def _upload(self, *, final: bool) -> bool:
-        self._connect()
-        whole = self._upload_of(self.run_dir)
-        ended = True
-        for directory in self.run_dir.children():
-            if directory.about_file.is_file():
-                over = directory.summary().get("status") in ("done", "failed")  # and not resumed
-                ended &= self._upload_of(directory).upload(final=final or over)
-        return whole.upload(final=final) and ended
+            self._connect()
+            whole = self._upload_of(self.run_dir)
+            ended = True
+            for part in self.run_dir.children():
+                if part.about_file.is_file():
+                    over = part.summary().get("status") in ("done", "failed")  # and not resumed
+                    ended &= self._upload_of(part).upload(final=final or over)
+            return whole.upload(final=final) and ended
 
     def register(self, name: str, part: RunDir | None = None) -> str:
         """Make a model the next version of a registered model; return the end of a sentence.
