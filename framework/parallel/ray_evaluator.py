@@ -30,11 +30,9 @@ class RayEvaluator(Evaluator):
 
     The problem is sent to each worker once; requests contain only genomes. Shared components are
     built by the workers, each once; this process keeps all of them and sends each worker those
-    that it does not have. A worker that dies is replaced and its requests are sent again. The
-    request that it was working on is divided until the candidate that may be the cause is alone.
-    After the third attempt that candidate, component or piece is tried in a child of this process,
-    since workers may also have been killed by a user or the system. It fails only if the child
-    dies, too.
+    that it does not have. A worker that dies is replaced (:mod:`framework.parallel.pool`); the
+    request that it was working on is divided until the candidate that may be the cause is alone. A
+    candidate, component or piece fails only if every process that tries it dies.
 
     Parameters
     ----------
