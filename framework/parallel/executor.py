@@ -238,6 +238,7 @@ class Executor:
             workers=joined.workers,
             config=self._config,
             copied=(_CALL,) if self._pure else (),
+            raising=(_CALL,),
         )
         self._stack.callback(self._pool.close)  # the pool is closed before its cluster
         self._started(joined.description)
@@ -273,9 +274,6 @@ class Executor:
 
     def answered(self, task: Task, answer: Any) -> None:
         self._end(task.columns[0][0], answer, None)
-
-    def expects(self, task: Task) -> bool:
-        return True
 
     def raised(self, task: Task, error: Exception) -> None:
         self._end(task.columns[0][0], None, error)

@@ -81,6 +81,7 @@ class WorkerPool:
     workers : int, optional
         How many workers to request; None uses the whole cluster as it grows and shrinks.
     config : ClusterConfig
+        What each worker takes of its node, and how long a task may take.
     timed : sequence of str
         Kinds to which ``config.row_timeout`` applies.
     copied : sequence of str
@@ -88,6 +89,8 @@ class WorkerPool:
         but their result.
     joined : sequence of str
         Kinds whose columns are arrays: short tasks that wait become one request.
+    raising : sequence of str
+        Kinds whose method may raise; a worker that raises in another one is replaced.
     """
 
     def __init__(
@@ -101,6 +104,7 @@ class WorkerPool:
         timed: Sequence[str] = (),
         copied: Sequence[str] = (),
         joined: Sequence[str] = (),
+        raising: Sequence[str] = (),
     ) -> None:
         import ray
 
@@ -108,7 +112,7 @@ class WorkerPool:
         self._owner, self._workers, self._config = owner, workers, config
         self._timed = frozenset(timed) if config.row_timeout is not None else frozenset()
         self._copied = frozenset(copied) if config.copies else frozenset()
-        self._joined = frozenset(joined)
+        self._joined, self._raising = frozenset(joined), frozenset(raising)
         self._class: Any = ray.remote(max_restarts=0, max_task_retries=0)(Worker)
         try:
             self._held = ray.put(held)
@@ -374,7 +378,7 @@ class WorkerPool:
             cause = getattr(error, "cause", None)
             if task is not None and isinstance(cause, EnvironmentFailure):
                 self._replace_misplaced(slot, cause.reason)
-            elif task is not None and isinstance(cause, Exception) and self._owner.expects(task):
+            elif task is not None and isinstance(cause, Exception) and task.kind in self._raising:
                 if self._finished(ref):
                     self._owner.raised(task, cause)
             else:
@@ -489,7 +493,7 @@ class WorkerPool:
         except ChildDied:
             raise
         except Exception as error:
-            if not isinstance(error, EnvironmentFailure) and not self._owner.expects(task):
+            if not isinstance(error, EnvironmentFailure) and task.kind not in self._raising:
                 raise ChildDied(loaded=True) from error
             task.finished = True
             self._owner.raised(task, error)

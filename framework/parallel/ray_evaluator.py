@@ -73,6 +73,7 @@ class RayEvaluator(Evaluator):
             timed=("score",),
             copied=("score", "build", "map"),
             joined=("score",),
+            raising=("map",),
         )
 
     def submit(self, ids: IntArray, X: Array) -> None:
@@ -218,9 +219,6 @@ class RayEvaluator(Evaluator):
             self._add_components(task.columns[0], answer)
         elif task.columns[1][0] is self._job:  # else it belongs to a call of `map` that has ended
             self._answers[task.columns[0][0]] = answer
-
-    def expects(self, task: Task) -> bool:
-        return task.kind == "map"
 
     def raised(self, task: Task, error: Exception) -> None:
         if isinstance(error, EnvironmentFailure):

@@ -94,10 +94,6 @@ class TaskOwner(Protocol):
         """Take what the method returned."""
         ...
 
-    def expects(self, task: Task) -> bool:
-        """Return whether the method may raise; a worker that raises unexpectedly is replaced."""
-        ...
-
     def raised(self, task: Task, error: Exception) -> None:
         """Take what the method raised: an EnvironmentFailure if every node was at fault."""
         ...
