@@ -96,7 +96,9 @@ def write_report(comparison: Comparison, out: Path) -> list[Path]:
         image = _saved(drawing.figure, drawing.title, plots / f"{drawing.name}.png", paths)
         sections.append(section(drawing.title, drawing.text, image))
     if "pairs" in by_name:
-        sections.append(section("Pairs", _pairs_note(comparison), _pairs(comparison)))
+        sections.append(
+            section("Pairs", _PAIRS.format(blocks=comparison.blocks), _pairs(comparison))
+        )
     if "wins" in by_name:
         sections.append(
             section("Wins, draws and losses", _WINS, _wins(comparison, by_name["wins"]))
@@ -240,6 +242,11 @@ _ANYTIME = (
     "The indicator is that of the front of all evaluations so far, by the values that the search "
     "saw. Lines are means over runs; bands go from the lower to the upper quartile."
 )
+_PAIRS = (
+    "p-values of each pair of methods: Nemenyi's test, and Wilcoxon's signed ranks over the "
+    "{blocks} corrected by Holm's method over all pairs. Below 0.05 in bold. Wilcoxon's least "
+    "possible value with n blocks is 2 to the power of 1 - n before the correction."
+)
 _WINS = (
     "The numbers of cases in which the method of the line is better / not different / worse than "
     "that of the column, by the 95% interval of its lead over runs, not corrected for their number."
@@ -350,15 +357,6 @@ def _mean_cell(row: Mapping[Hashable, Any], best: float) -> str:
         text = f"<b>{text}</b>"
     paper = row.get("paper", math.nan)
     return text if math.isnan(paper) else f'{text} <span class="paper">({paper:g})</span>'
-
-
-def _pairs_note(comparison: Comparison) -> str:
-    return (
-        "p-values of each pair of methods: Nemenyi's test, and Wilcoxon's signed ranks over the "
-        f"{comparison.blocks} corrected by Holm's method over all pairs. Below 0.05 in bold. "
-        "Wilcoxon's least possible value with n blocks is 2 to the power of 1 - n before the "
-        "correction."
-    )
 
 
 def _pairs(comparison: Comparison) -> str:
