@@ -60,6 +60,7 @@ def on_all_features(data: StageData, recipe: Recipe, classes: Sequence[Any]) -> 
     P = np.zeros((0, len(classes)))
     if data.folds:
         P = out_of_fold(data, recipe, key, classes)
+    # the final classifier is asked about records that no fold answers
     asked = base.held[:-1, base.n_validation if data.folds else 0 :].T
     if len(asked):
         classifier = fitted(base, recipe, key, classes)
