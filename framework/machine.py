@@ -7,16 +7,21 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from errno import EDQUOT, EFBIG, EIO, EMFILE, ENFILE, ENOMEM, ENOSPC, EROFS, ESTALE
+from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from framework.errors import ClusterError, EnvironmentFailure, JournalError
 from framework.extras import missing
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 T = TypeVar("T")
 
 _MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 _PARTS = 8  # for each thread, so that no thread waits long for the last one
+_LEAST = 12  # items in a part
 _ERRNOS = frozenset({EDQUOT, EFBIG, EIO, EMFILE, ENFILE, ENOMEM, ENOSPC, EROFS, ESTALE})
 _SQLITE_ERRORS = frozenset(  # a full disk shows as any of these
     {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}
@@ -119,12 +124,20 @@ def in_threads(work: Callable[[slice], T], n: int) -> list[T]:
     threads = min(thread_count(), n)
     if threads < 2:
         return [work(slice(0, n))]
-    size = -(-n // (_PARTS * threads))
+    size = max(-(-n // (_PARTS * threads)), _LEAST)
     parts = [slice(start, start + size) for start in range(0, n, size)]
+    return list(_pool(os.getpid(), threads).map(work, parts))
+
+
+@lru_cache(maxsize=1)
+def _pool(process: int, threads: int) -> ThreadPoolExecutor:
+    """Return the threads of a process, kept, as starting them takes as long as a dozen fits.
+
+    A forked child has none of its parent's threads, so each process has its own.
+    """
     from concurrent.futures import ThreadPoolExecutor
 
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(work, parts))
+    return ThreadPoolExecutor(threads)
 
 
 def is_machine_failure(error: BaseException | None) -> bool:

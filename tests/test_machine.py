@@ -83,6 +83,17 @@ def test_an_error_ends_the_work(monkeypatch):
         in_threads(lambda part: 1 // part.start, 100)
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_has_threads_of_its_own(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    wanted = in_threads(lambda part: (part.start, part.stop), 100)
+    child = os.fork()
+    if child == 0:  # with its parent's threads it would wait for ever
+        os._exit(0 if in_threads(lambda part: (part.start, part.stop), 100) == wanted else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
 @pytest.mark.parametrize("text", ["", "0", "-1", "many"])
 def test_without_a_number_there_is_a_thread_for_each_core(monkeypatch, text):
     monkeypatch.setenv("OMP_NUM_THREADS", text)
