@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-_PARTS = 8  # for each thread, so that no thread waits long for the last one
-_LEAST = 12  # items in a part
+_PARTS = 4  # for each thread, so that no thread waits long for the last one
 _ERRNOS = frozenset({EDQUOT, EFBIG, EIO, EMFILE, ENFILE, ENOMEM, ENOSPC, EROFS, ESTALE})
 _SQLITE_ERRORS = frozenset(  # a full disk shows as any of these
     {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}
@@ -121,10 +120,10 @@ def in_threads(work: Callable[[slice], T], n: int) -> list[T]:
     n : int
         Number of items.
     """
-    threads = min(thread_count(), n)
-    if threads < 2:
+    threads = thread_count()
+    if min(threads, n) < 2:
         return [work(slice(0, n))]
-    size = max(-(-n // (_PARTS * threads)), _LEAST)
+    size = -(-n // (_PARTS * threads))
     parts = [slice(start, start + size) for start in range(0, n, size)]
     return list(_pool(os.getpid(), threads).map(work, parts))
 
