@@ -45,6 +45,7 @@ GAPS = frozenset(
 )
 """Fields of a CSV file that pandas takes for missing values."""
 SEPARATORS = (",", ";", "\t", "|")
+_SEPARATED = re.compile(r"\Asep=.(?=\r?\n)")  # a first line for Excel; blank lines are skipped
 
 _PACKED = 4  # a gzipped table is roughly so many times as large when it is unpacked
 _VALUE = 8  # bytes of a number
@@ -228,7 +229,7 @@ def csv_text(raw: bytes, path: Path) -> str:
         ) from error
     if "\0" in text:
         raise InputError(f"{path}: expected a CSV file, found a binary file")
-    return text
+    return _SEPARATED.sub("", text)
 
 
 def _rows(text: str, path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:

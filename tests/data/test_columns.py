@@ -339,6 +339,17 @@ def test_separators_are_recognised(tmp_path, mark):
     assert list(told.columns) == ["age", "target"]
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_line_that_tells_excel_the_separator_is_no_header(tmp_path, end):
+    path = tmp_path / "table.csv"
+    path.write_text(end.join(["sep=;", "a;b", "1;2,5", "3;4"]), newline="")
+    assert read_frame(path).columns.tolist() == ["a", "b"]
+    assert len(read_frame(path)) == 2
+    path.write_text(end.join(["sep=;", "a;b", "1"]), newline="")
+    with pytest.raises(InputError, match="line 3: expected 2 fields"):
+        read_frame(path)
+
+
 def test_a_folder_of_parquet_files_is_a_table(tmp_path):
     folder = tmp_path / "parts"
     folder.mkdir()
