@@ -129,7 +129,7 @@ def _read_parquet(path: Path, columns: Sequence[str] | None) -> pd.DataFrame:
     except (ValueError, OSError) as error:
         raise InputError(f"{path}: expected a Parquet file, found: {first_line(error)}") from error
     frame = frame.reset_index(drop=False) if frame.index.names != [None] else frame
-    frame = frame.rename(columns=lambda name: name.strip() if isinstance(name, str) else name)
+    frame = frame.rename(columns=lambda name: str(name).strip())  # pandas makes numbers of some
     return _bare(frame[[c for c in wanted if c in frame.columns]].reset_index(drop=True))
 
 
@@ -139,9 +139,11 @@ def _bare(
     usual: Collection[str] = (),
 ) -> pd.DataFrame:
     """Return a table without blanks around texts, missing where one is then a gap of its column."""
-    texts = [name for name in frame.columns if is_text(frame[name])]
-    bare = {name: without_blanks(frame[name], gaps.get(name, usual)) for name in texts}
-    return frame.assign(**bare)
+    frame = frame.copy(deep=False)
+    for name in frame.columns:
+        if is_text(frame[name]):
+            frame[name] = without_blanks(frame[name], gaps.get(name, usual))
+    return frame
 
 
 def _wanted(columns: Sequence[str] | None, names: Sequence[str], path: Path) -> list[str]:

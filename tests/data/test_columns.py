@@ -339,6 +339,17 @@ def test_separators_are_recognised(tmp_path, mark):
     assert list(told.columns) == ["age", "target"]
 
 
+@pytest.mark.parametrize("names", [[0, 1], ["self", "key "]])
+def test_columns_of_parquet_may_have_any_names(tmp_path, names):
+    path = tmp_path / "t.parquet"
+    pd.DataFrame({names[0]: ["a ", " b"], names[1]: [1, 2]}).to_parquet(path)
+    found = read_frame(path)
+    assert found.to_dict("list") == {
+        str(names[0]): ["a", "b"],
+        str(names[1]).strip(): [1, 2],
+    }
+
+
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_a_line_that_tells_excel_the_separator_is_no_header(tmp_path, end):
     path = tmp_path / "table.csv"
