@@ -109,7 +109,8 @@ def test_commands_join_and_one_is_killed(tmp_path):
     path = sweeps.write(tmp_path, made)
     command = [PROGRAM, "sweep", path, "--join", "--quiet"]
     both = [subprocess.Popen(command, cwd=tmp_path) for _ in range(2)]
-    while len(list(tmp_path.glob("runs/*/trials/*/journal.bin"))) < 2:
+    # each has begun a trial: one may have ended several before the other begins its first
+    while len({j.parents[2] for j in tmp_path.glob("runs/*/trials/*/journal.bin")}) < 2:
         assert all(process.poll() is None for process in both)
         time.sleep(0.05)
     both[0].kill()
