@@ -191,7 +191,7 @@ class StageData:
             self.logistic_fits.starts[C] = Start(frozen(theta), frozen(products), frozen(along))
         return self.logistic_fits.starts[C]
 
-    @cached_property
+    @property
     def final(self) -> StageData:
         """Data that train the classifiers that users get.
 

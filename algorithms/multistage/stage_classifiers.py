@@ -105,7 +105,7 @@ def train(
         skops's format; one of the user's is empty. With calibration, the model is what
         :func:`framework.models.calibration.join` makes of that. A model of more than
         ``LARGEST_MODEL`` bytes is empty, too: training it again takes less than keeping thousands.
-        In a cross-validation, models are empty, as no record leaves through those of the folds.
+        In a cross-validation, models are empty: users get none of those of the folds.
     """
     if data.folds:
         return _cross_fitted(data, recipe, keys)
@@ -384,7 +384,7 @@ def build_cost(data: StageData, recipe: Recipe, keys: WordArray) -> BuildCost:
     if data.folds:
         fold = data.folds[0].data
         cost = build_cost(fold, recipe, keys)
-        building = max(cost.bytes_building, _bytes_of_fits(data.final, recipe))
+        building = max(cost.bytes_building, _bytes_of_fits(data, recipe))
         return BuildCost(len(data.folds) * cost.seconds, stored, building)
     if not len(keys):
         return BuildCost(0.0, stored, _bytes_of_fits(data, recipe))
