@@ -312,11 +312,11 @@ def test_the_framework_knows_no_name_that_a_family_registers():
 # Lines of Python that a reader has to hold, at most: raised only with a reason in the commit.
 # The goal is 28,500, 26,500, 6,000, 1,500 and 33,000.
 BUDGET = {
-    "framework": 43_360,
-    "algorithms": 32_949,
+    "framework": 43_395,
+    "algorithms": 32_906,
     "tracking": 7_645,
     "scripts": 1_750,
-    "tests": 45_915,
+    "tests": 45_914,
 }
 
 

@@ -61,7 +61,7 @@ class CascadePolicy(DeployableModel):
         policy = Policy.from_json(files.read_json(POLICY_FILE))
         return cls(policy, cases)
 
-    def predict_table(self, frame: pd.DataFrame) -> pd.DataFrame:
+    def predict_checked(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Answer a table of calls with the columns ``MODEL:answer`` and ``MODEL:confidence``.
 
         For ``cumulative_mean`` the columns are ``MODEL:probability:CLASS`` instead. A call whose
@@ -75,7 +75,6 @@ class CascadePolicy(DeployableModel):
             how many models were asked.
         """
         policy = self.policy
-        self.check_columns(frame.columns)
         columns = {name: self._columns(name, frame) for name in policy.models}
         plain = policy.to_json()
         rows = []

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from framework.arrays import Array, FloatArray
 from framework.data.encoding import Encoder
@@ -20,12 +20,11 @@ from framework.errors import InputError, first_line
 from framework.libraries.checks import by_model
 from framework.libraries.library import Cost
 from framework.models.checks import (
-    as_frame,
     check_labels,
     checked_answers,
-    named_as,
     named_records,
     records_and_targets,
+    records_for,
     stored_labels,
     total_weight,
 )
@@ -157,40 +156,13 @@ class WeightedEnsemble(BaseEstimator, DeployableModel):  # type: ignore[misc]
 
     def _records(self, X: Any) -> Any:
         """Return records (n, d) in the form that the members expect."""
-        check_is_fitted(self)
-        X = named_as(self, as_frame(X))
-        if isinstance(X, pd.DataFrame):
-            if hasattr(self, "n_features_in_"):
-                validate_data(self, X, reset=False, skip_check_array=True)
-        else:
-            X = validate_data(self, X, reset=False, ensure_all_finite="allow-nan")
-        return self._encoded(X)
+        return self._encoded(records_for(self, X))
 
     def _encoded(self, X: Any) -> Any:
         return X if self.encoder_ is None else self.encoder_.transform(X)
 
-    def predict_table(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Predict the records of a table.
-
-        Parameters
-        ----------
-        frame : DataFrame (n, any)
-            A column for each feature, in any order, and any others. If the features have no names,
-            the columns of the features only.
-
-        Returns
-        -------
-        DataFrame, indexed as ``frame``
-            ``label`` and ``confidence``, the probability of that label; ``value`` for a regressor.
-
-        Raises
-        ------
-        InputError
-            A column is missing, or a value cannot be used.
-        """
-        check_is_fitted(self)
-        frame = named_as(self, frame)
-        self.check_columns(frame.columns)
+    def predict_checked(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return ``label`` and ``confidence``, the probability of that label, or ``value``."""
         names = getattr(self, "feature_names_in_", None)
         records: Any = frame if names is None else frame[list(names)]
         if names is None and self.encoder_ is None:

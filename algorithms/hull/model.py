@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from algorithms.hull.kernels import network as kernels
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, frozen
 from framework.data.encoding import Encoder
 from framework.errors import InputError
-from framework.models.checks import checked_answers, named_as, named_records, stored_labels
+from framework.models.checks import checked_answers, named_records, records_for, stored_labels
 from framework.models.files import ModelFiles
 from framework.models.model import Card, DeployableModel
 from framework.models.store import cell
@@ -130,14 +129,11 @@ class SparseNetworkClassifier(ClassifierMixin, BaseEstimator, DeployableModel): 
         """
         return self._labels(self._outputs(self._encoded(X)))
 
-    def predict_table(self, frame: pd.DataFrame) -> pd.DataFrame:
+    def predict_checked(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return ``label`` and ``confidence`` for the records of a table.
 
         The confidence is the probability of the label, which may be below 1/2 with a threshold.
         """
-        check_is_fitted(self)
-        frame = named_as(self, frame)
-        self.check_columns(frame.columns)
         design = self.encoder_.transform(_features(frame, self.encoder_))
         with named_records(frame.index):
             outputs = self._outputs(design)
@@ -207,13 +203,7 @@ class SparseNetworkClassifier(ClassifierMixin, BaseEstimator, DeployableModel): 
         return hasattr(self, "weights_")
 
     def _encoded(self, X: pd.DataFrame | Array) -> FloatArray:
-        check_is_fitted(self)
-        if isinstance(X, pd.DataFrame):
-            X = named_as(self, X)
-            validate_data(self, X, reset=False, skip_check_array=True)
-        else:
-            X = validate_data(self, X, reset=False, ensure_all_finite="allow-nan")
-        return np.asarray(self.encoder_.transform(X))
+        return np.asarray(self.encoder_.transform(records_for(self, X)))
 
     def _outputs(self, design: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):  # values beyond float32

@@ -25,7 +25,6 @@ from framework.errors import InputError
 from framework.models.checks import (
     Threshold,
     costs_for,
-    named_as,
     records_for,
     training_records,
     weights_for,
@@ -292,8 +291,8 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         else:
             require_columns(set(self.encoder_.feature_names) & set(names), names)
 
-    def predict_table(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Predict records of a table, which may have further columns.
+    def predict_checked(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Send the records of a table through the stages.
 
         Parameters
         ----------
@@ -314,9 +313,6 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         InputError
             A column is missing, or a value cannot be used.
         """
-        check_is_fitted(self)
-        frame = named_as(self, frame)
-        self.check_columns(frame.columns)
         outcome = route(self, frame, stop=self.missing != "impute")
         missing = self._missing_values(frame, outcome)
         stopped = (missing != "") & (self.missing != "impute")

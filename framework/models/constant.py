@@ -69,7 +69,7 @@ class ConstantClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # ty
         check_is_fitted(self)
         return np.tile((self.classes_ == self.label_).astype(np.float64), (len(X), 1))
 
-    def predict_table(self, frame: pd.DataFrame) -> pd.DataFrame:
+    def predict_checked(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return a column ``label`` for the records of any table."""
         return pd.DataFrame({"label": self.predict(frame)}, index=frame.index)
 

@@ -132,9 +132,8 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # typ
         for member in self.members_:
             member.check_columns(names)
 
-    def predict_table(self, frame: pd.DataFrame) -> pd.DataFrame:
+    def predict_checked(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return the drawn ``member`` of each record, and its ``label`` and ``confidence``."""
-        check_is_fitted(self)
         drawn = self._drawn(frame)
         labels = np.empty(len(drawn), dtype=object)
         confidences = np.full(len(drawn), np.nan)

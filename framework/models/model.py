@@ -90,19 +90,40 @@ class DeployableModel(ABC):
             The parts do not fit together.
         """
 
-    @abstractmethod
     def predict_table(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Predict the records of a table of shape (n, any); further columns do not matter.
+
+        Parameters
+        ----------
+        frame : DataFrame (n, any)
+            A column for each feature, in any order, and any others. If the features have no names,
+            the columns of the features only.
 
         Returns
         -------
         DataFrame
-            One row per record, indexed as ``frame``.
+            One row per record, indexed as ``frame``; :meth:`predict_checked` names the columns.
 
         Raises
         ------
         InputError
             A column is missing, or a value cannot be used.
+        """
+        from sklearn.utils.validation import check_is_fitted
+
+        from framework.models.checks import named_as
+
+        if hasattr(self, "fit"):
+            check_is_fitted(self)
+        frame = named_as(self, frame)
+        self.check_columns(frame.columns)
+        return self.predict_checked(frame)
+
+    @abstractmethod
+    def predict_checked(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Do as :meth:`predict_table` does, with the columns that :meth:`check_columns` asks for.
+
+        The names of the features are those of ``feature_names_in_``.
         """
 
     def check_columns(self, names: Collection[str]) -> None:

@@ -158,14 +158,11 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # t
             return np.asarray(self.model_.predict_proba(self._taken(X)), dtype=np.float64)
         return np.asarray(self.predict(X)[:, np.newaxis] == self.classes_, dtype=np.float64)
 
-    def predict_table(self, frame: pd.DataFrame) -> pd.DataFrame:
+    def predict_checked(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return ``label``, ``confidence`` and ``score`` of the records of a table.
 
         The confidence is the model's probability of the label, NaN if the model has none.
         """
-        check_is_fitted(self)
-        frame = named_as(self, frame)
-        self.check_columns(frame.columns)
         scores = np.zeros(0)
         if len(frame):
             try:

@@ -27,6 +27,19 @@ def answers_survive_saving(model: DeployableModel, frame: pd.DataFrame, folder: 
     expect(after.equals(before), f"expected the same answers after loading, found\n{after}")
 
 
+def columns_are_found_by_name(model: DeployableModel, frame: pd.DataFrame, folder: Path) -> None:
+    """Further columns, the order of columns and blanks around names change no answer."""
+    if getattr(model, "feature_names_in_", None) is None:
+        return
+    wide = frame.assign(**{"a further column": "x"})
+    other = wide[wide.columns[::-1]].rename(columns=" {} ".format)
+    before, after = model.predict_table(frame), model.predict_table(other)
+    expect(after.equals(before), f"expected the answers to {frame}, found\n{after}")
+    if hasattr(model, "predict"):  # scikit-learn demands the features in the order of fit
+        labels = model.predict(wide).tolist() == model.predict(frame).tolist()
+        expect(labels, "expected predict to leave out further columns, found other labels")
+
+
 def cards_are_texts(model: DeployableModel, frame: pd.DataFrame, folder: Path) -> None:
     """The card consists of texts, and its title is a single line."""
     card = model.card()
@@ -56,7 +69,12 @@ def forged_descriptions_end_in_a_sentence(
             ) from error
 
 
-MODEL_LAWS = (answers_survive_saving, cards_are_texts, forged_descriptions_end_in_a_sentence)
+MODEL_LAWS = (
+    answers_survive_saving,
+    columns_are_found_by_name,
+    cards_are_texts,
+    forged_descriptions_end_in_a_sentence,
+)
 
 
 def check_model(model: DeployableModel, frame: pd.DataFrame) -> None:
