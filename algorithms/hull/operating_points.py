@@ -28,7 +28,7 @@ from framework.streams import resample_stream
 RESAMPLES = 200
 COST = "cost"
 _TRIVIAL = ("always negative", "always positive")
-_PAID = Metric("expected_cost", "min", "ratio", high=math.inf)
+_PAID = "expected_cost"
 RATES = {FALSE_POSITIVES: "false_positives", FALSE_NEGATIVES: "missed"}
 
 
@@ -173,7 +173,7 @@ class Mixtures:
         self.curves, self._refitted = problem.curves, problem.folds > 0
         n = len(problem.curves.positive)
         self.units = np.arange(n) if problem.units is None else problem.units
-        self._metrics = {**{metric.name: metric for metric in problem.metrics}, _PAID.name: _PAID}
+        self._metrics = {metric.name: metric for metric in problem.metrics}
 
     def best(self, wish: Wish, *, priced: bool = False) -> OperatingPoint:
         """Return the best mixture, with promises from resamples of the records.
@@ -196,7 +196,7 @@ class Mixtures:
                 "mix: expected limits that a mixture of the models meets, found others"
             )
         numbers, chances, claimed = solution
-        figures = self._figures(wish, claimed, priced=priced)
+        figures = self._figures(claimed)
         # optimism: the figures of each resample's best mixture in that resample, less those on all
         gains: list[list[float]] = []
         drawn: list[list[float]] = []  # the figures of this mixture in each resample
@@ -208,9 +208,8 @@ class Mixtures:
             in_resample = best_of_resample[2]
             on_all = self._rates(*best_of_resample[:2], once)
             gain = {name: in_resample[name] - on_all[name] for name in in_resample}
-            gains.append([*self._figures(wish, gain, priced=priced).values()])
-            rates = self._rates(numbers, chances, weights)
-            drawn.append([*self._figures(wish, rates, priced=priced).values()])
+            gains.append([*self._figures(gain).values()])
+            drawn.append([*self._figures(self._rates(numbers, chances, weights)).values()])
         columns = zip(np.array(gains).T, np.array(drawn).T, strict=True)
         promises = {}
         for (name, figure), (gained, values) in zip(figures.items(), columns, strict=True):
@@ -219,6 +218,8 @@ class Mixtures:
             about = float(self.units.max() + 1) * self._share(name)
             spread = Spread(moments(values)[1], about, ends, gain_share(self._refitted))
             promises[name] = promised(figure, gained, metric, spread)
+        if priced:
+            promises[_PAID] = _paid(wish, promises)
         members = tuple(
             (*self._member(number), chance)
             for number, chance in zip(numbers.tolist(), chances.tolist(), strict=True)
@@ -229,20 +230,34 @@ class Mixtures:
         """Return the rates of a mixture under weights with which both classes have records."""
         return rates_of(cast(Table, self.curves.at(numbers, weights)), chances)
 
-    def _figures(self, wish: Wish, rates: Mapping[str, float], *, priced: bool) -> dict[str, float]:
-        """Return the rates by their metrics' names, and the expected cost if ``priced``."""
+    def _figures(self, rates: Mapping[str, float]) -> dict[str, float]:
+        """Return the rates by their metrics' names."""
         shown = {name: rates[key] for name, key in RATES.items()}
-        if self.priced:
-            shown[COST] = rates["costs"]
-        if priced:
-            errors = wish.false_positive * rates["false_positives"] + wish.miss * rates["missed"]
-            shown[_PAID.name] = errors + wish.cost * rates["costs"]
-        return shown
+        return {**shown, COST: rates["costs"]} if self.priced else shown
 
     def _share(self, name: str) -> float:
         """Return the share of the records that a metric is about."""
         positive = float(self.curves.positive.mean())
         return {FALSE_POSITIVES: 1 - positive, FALSE_NEGATIVES: positive}.get(name, 1.0)
+
+
+def _paid(wish: Wish, of: Mapping[str, Promise]) -> Promise:
+    """Return what to expect of the sum of the rates and the cost at their prices.
+
+    The distances to the ends of its range are the roots of the sums of the parts' squared distances
+    (Zou and Donner 2008). So it counts the few records that a rate is about: where none of ten
+    positives is missed, none is in any resample.
+    """
+    prices = {FALSE_POSITIVES: wish.false_positive, FALSE_NEGATIVES: wish.miss, COST: wish.cost}
+    parts = np.array([prices[name] * np.array(promise) for name, promise in of.items()])
+    claimed, expected, low, high = parts.T
+    middle = float(expected.sum())
+    return Promise(
+        float(claimed.sum()),
+        middle,
+        middle - math.hypot(*(expected - low)),
+        middle + math.hypot(*(high - expected)),
+    )
 
 
 def _solved(

@@ -183,6 +183,18 @@ def test_a_limit_of_the_mean_cost_is_kept_to():
     assert "expected_cost" in hull.front_.columns
 
 
+def test_the_range_of_the_expected_cost_reaches_as_far_as_those_of_its_rates():
+    y = np.repeat([0, 1], [96, 4])  # told apart without an error, so resamples do not vary
+    hull = ROCHull.from_predictions({"m": y + np.linspace(0, 0.5, 100)}, y, costs=[2.0])
+    of = hull.operating_point({"fp": 1, "fn": 10}, 0.04, per_unit={"cost": 0.01}).of
+    cost, false, missed = of["expected_cost"], of["false_positive_rate"], of["false_negative_rate"]
+    assert cost.claimed == pytest.approx(0.02)
+    assert missed.high > 0.5
+    assert cost.high > 0.4 * missed.high
+    above = 0.96 * (false.high - false.expected), 0.4 * (missed.high - missed.expected)
+    assert cost.high - cost.expected == pytest.approx(np.hypot(*above))
+
+
 def test_noise_is_expected_to_do_as_the_better_trivial_one():
     rng = np.random.default_rng(0)
     hull = ROCHull.from_predictions(rng.random((60, 5)), np.arange(60) % 2)
