@@ -48,16 +48,20 @@ class EnsembleScore(NamedTuple):
         return _under_weights(sums, plain, len(scores.truth.y), weighted)
 
     def ends(self, answers: Answers) -> tuple[FloatArray, FloatArray] | None:
-        """Return 0 and the greatest log loss of a record, (n,) each; None for other scores.
+        """Return 0 and the greatest loss of a record, (n,) each; None for what is no such mean.
 
-        A single record may decide it: where a model gives its class no chance, say.
+        A single record may decide it: where a model gives its class no chance, say. The Brier score
+        of a record has a bound; its log loss has none but the greatest that there is.
         """
-        if self.metric.name != "log_loss":
-            return None
         assert answers.X is not None
-        able = np.flatnonzero((answers.X > 0).any(axis=1))
-        greatest = np.zeros(len(answers.X))
-        greatest[able] = self.scores(answers.records.part).greatest_log_loss(answers.X[able])
+        scores, greatest = self.scores(answers.records.part), np.zeros(len(answers.X))
+        if self.metric.name == "brier":
+            greatest[:] = min(scores.truth.classes - 1, 2)
+        elif self.metric.name == "log_loss":
+            able = np.flatnonzero((answers.X > 0).any(axis=1))
+            greatest[able] = scores.greatest_log_loss(answers.X[able])
+        else:
+            return None
         return np.zeros(len(greatest)), greatest
 
     def share(self, sums: Sums) -> FloatArray:

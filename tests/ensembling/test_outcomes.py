@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from algorithms.ensembling.estimator import ParetoEnsemble
 from algorithms.ensembling.problem import EnsembleProblem
 from algorithms.ensembling.scores import CLASSIFICATION, REGRESSION, Scores, Truth
 from framework.libraries.library import Library
@@ -97,3 +98,17 @@ def test_a_score_of_one_class_is_as_sure_as_its_records():
     np.testing.assert_allclose(shares["precision"][:, 0], called)
     np.testing.assert_allclose(shares["f1"][:, 0], (called + 0.1) / 2)
     np.testing.assert_allclose(shares["accuracy"][:, 0], 1.0)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_brier_score_of_certain_predictions_has_the_range_of_their_error_rate(classes):
+    rng = np.random.default_rng(0)
+    y = rng.integers(classes, size=60)
+    said = np.where(rng.random(60) < 0.05, (y + 1) % classes, y)
+    certain = {"m": np.eye(classes)[said]}  # a record's score is 0, or 1 (of more classes 2)
+    search = ParetoEnsemble.from_predictions(certain, y, metric=["brier", "accuracy"], max_count=1)
+    of = search.front_.iloc[0]
+    each = min(classes - 1, 2)
+    assert of["brier"] == pytest.approx(each * (1 - of["accuracy"]))
+    assert of["brier_low"] == pytest.approx(each * (1 - of["accuracy_high"]))
+    assert of["brier_high"] == pytest.approx(each * (1 - of["accuracy_low"]))
