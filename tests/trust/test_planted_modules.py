@@ -13,10 +13,10 @@ from urllib.request import urlopen
 import pytest
 import yaml
 
-from tests.command import free_port, start
+from tests.command import free_port, run_program, start
 from tests.libraries import builds
 from tests.tracking import sweeps
-from tests.trust.watch import RUN
+from tests.trust.watch import EVIL, RUN
 from tracking.mlflow_log.store import connect
 
 MODULES = """
@@ -100,6 +100,20 @@ def test_asking_a_cluster_imports_nothing_of_the_folder(planted):
         _, err = process.communicate(timeout=300)
     assert (process.returncode, "no usable Ray" in err) == (2, True), err
     check_nothing_imported(planted)
+
+
+def test_plug_ins_of_the_folder_are_not_loaded(tmp_path):
+    """Python looks for packages there where a path is relative, as editable installs leave one."""
+    about = tmp_path / "nowhere" / "evil-1.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: evil\nVersion: 1\n")
+    (about / "entry_points.txt").write_text("[paretolab.commands]\nevil = evil:Evil\n")
+    (about.parent / "evil.py").write_text(EVIL)
+    code = "import sys; sys.path.append('nowhere')\nfrom paretolab.__main__ import main\n"
+    command = [sys.executable, "-P", "-c", f"{code}sys.exit(main())", "--help"]
+    done = run_program(command, cwd=tmp_path)
+    assert not (tmp_path / "forged").exists()
+    assert (done.returncode, f"expected no '{about.parent}'" in done.stderr) == (2, True), done
 
 
 def test_the_modules_would_be_imported(planted):

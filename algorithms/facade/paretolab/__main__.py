@@ -8,7 +8,7 @@ import signal
 import sys
 from io import TextIOWrapper
 
-from paretolab.hiding import check_packages
+from paretolab.hiding import check_packages, check_working_folder
 
 _OBJECTS = 50_000  # allocated between two garbage collections
 
@@ -28,6 +28,7 @@ def main() -> int:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
+        check_working_folder()
         check_packages()
         from framework.cli.main import main as command
         from framework.machine import SAFE_PATH

@@ -1,4 +1,4 @@
-"""Checks, in a clone, that no package of the user's hides one of ours.
+"""Checks that no package of the working folder counts, nor hides, in a clone, one of ours.
 
 In a clone ``framework``, ``algorithms`` and ``tracking`` are packages of their own. Python imports
 the first package of a name on its path, which begins with the folder of the script that runs or
@@ -8,6 +8,7 @@ with the current folder. A wheel has a single package, so nothing can hide these
 from __future__ import annotations
 
 import os
+import sys
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,6 +16,23 @@ from pathlib import Path
 PACKAGES = ("framework", "algorithms", "tracking")
 
 _HERE = Path(__file__).resolve().parent
+
+
+def check_working_folder() -> None:
+    """Check that no folder where the user works brings packages, since their plug-ins are loaded.
+
+    An editable install leaves a relative name in Python's path, which is meant to lead nowhere.
+
+    Raises
+    ------
+    ImportError
+    """
+    for place in sys.path:
+        if place and not os.path.isabs(place) and os.path.lexists(place):
+            raise ImportError(
+                f"expected no {os.path.abspath(place)!r}, since plug-ins in it would be run; "
+                "remove it, or work in another folder"
+            )
 
 
 @cache
