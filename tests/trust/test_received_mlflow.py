@@ -1,6 +1,7 @@
 """The folder of an MLflow model that someone sent: what is opened of it is data, never its code."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 from urllib.error import HTTPError
@@ -67,6 +68,16 @@ def test_forged_estimators_are_refused_through_mlflow_too(sent):
     with pytest.raises(InputError, match=r"a call of os\.system"):
         mlflow.pyfunc.load_model(str(sent))
     assert not Path("forged").exists()
+
+
+def test_models_get_no_files_of_the_working_folder(finished, tmp_path, monkeypatch):
+    """MLflow packs files that describe a project of uv, and what links of their names lead to."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("uv.lock", "pyproject.toml", ".python-version"):
+        Path(name).symlink_to(__file__)
+    connect(f"sqlite:///{tmp_path}/mlflow.db")
+    deploy.save_model(finished / "model", tmp_path / "model")
+    assert not {"uv.lock", "pyproject.toml", ".python-version"} & set(os.listdir("model"))
 
 
 @pytest.mark.slow

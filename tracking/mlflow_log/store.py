@@ -43,6 +43,8 @@ _SETTINGS = {
     "MLFLOW_ALLOW_HTTP_REDIRECTS": "false",
     "MLFLOW_ENABLE_PROXY_MULTIPART_UPLOAD": "false",
     "MLFLOW_ENABLE_PROXY_MULTIPART_DOWNLOAD": "false",
+    # else each model gets uv.lock of the working folder, or what a link of that name leads to
+    "MLFLOW_UV_AUTO_DETECT": "false",
 }
 # By scheme, the hosts that a server may name: the user's keys of that object store are sent there.
 _AZURE = r"core\.(windows\.net|chinacloudapi\.cn|usgovcloudapi\.net)"
