@@ -321,7 +321,7 @@ def _named_parts(
     column: pd.Series[Any], units: IntArray, labels: IntArray, crossed: bool, where: str
 ) -> Split:
     """Return the parts that a column names."""
-    texts = np.array([text.strip().lower() for text in to_texts(column)[0]])
+    texts = np.array([text.strip().lower() for text in to_texts(column)[0]], dtype=object)
     names = np.array(Split._fields)
     wrong = ~np.isin(texts, names)
     if wrong.any():

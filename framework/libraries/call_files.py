@@ -21,7 +21,7 @@ import pandas as pd
 from framework.arrays import category_text
 from framework.data.table_files import FileOptions, read_frame
 from framework.errors import InputError
-from framework.libraries.calls import CallTable
+from framework.libraries.calls import CallTable, refuse_gaps
 from framework.registry import require_columns, require_labels
 
 CallFormat = Literal["wide", "long"]
@@ -174,7 +174,7 @@ def _spelled(value: Any) -> str:
 
 
 def _widened(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
-    """Return a long table as a wide one; a missing call becomes NaN, contradictions are refused."""
+    """Return a long table as a wide one; a missing call and contradictions are refused."""
     require_columns([_RECORD, _MODEL], frame.columns, path)
     pairs = frame[[_RECORD, _MODEL]]
     if pairs.duplicated().any():
@@ -200,6 +200,11 @@ def _widened(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
     others = [c for c in frame.columns if c not in {_MODEL, *_ABOUT_RECORDS}]
     for model in dict.fromkeys(frame[_MODEL].tolist()):
         rows = frame[frame[_MODEL] == model]
+        called = np.where(pd.Index(records).isin(rows[_RECORD]), 1.0, np.nan)
+        # now, since with gaps a wide table may be far larger than the long one
+        refuse_gaps(
+            called[None], [model], f"{path}: expected a call of every model to every record"
+        )
         placed = rows.set_index(_RECORD).reindex(records)
         for column in others:
             wide[f"{model}:{column}"] = placed[column].to_numpy()

@@ -456,13 +456,18 @@ def _numbers(values: Any, where: str) -> FloatArray:
         raise InputError(f"{where}: expected numbers below 1e308, found a larger one") from error
 
 
-def _refuse_gaps(
+def refuse_gaps(
     numbers: FloatArray,
     ids: Sequence[str],
     expected: str,
     hint: str = "; leave the model or the records out",
 ) -> None:
-    """Refuse NaN in numbers (K, N); the message names the model that lacks most."""
+    """Refuse NaN in numbers (K, N); the message names the model that lacks most.
+
+    Raises
+    ------
+    InputError
+    """
     gaps = np.isnan(numbers)
     worst = int(gaps.sum(axis=1).argmax())
     if gaps[worst].any():
@@ -475,7 +480,7 @@ def _refuse_gaps(
 def _right(values: Any, ids: Sequence[str], name: str) -> Array:
     numbers = _numbers(values, f"{name}: right answers")
     if numbers.ndim == 2 and len(numbers) == len(ids):
-        _refuse_gaps(numbers, ids, f"{name}: expected a call of every model to every record")
+        refuse_gaps(numbers, ids, f"{name}: expected a call of every model to every record")
     if not np.isin(numbers, (0.0, 1.0)).all():
         stray = numbers[~np.isin(numbers, (0.0, 1.0))].ravel()[0]
         raise InputError(f"{name}: expected 1 for a right answer and 0 for a wrong, found {stray}")
@@ -489,7 +494,7 @@ def _confidence(values: Any, ids: Sequence[str], n: int, name: str) -> FloatArra
             f"{name}: expected a confidence of each call, shape ({len(ids)}, {n}), found "
             f"{numbers.shape}"
         )
-    _refuse_gaps(numbers, ids, f"{name}: expected a confidence of each call")
+    refuse_gaps(numbers, ids, f"{name}: expected a confidence of each call")
     return numbers
 
 
@@ -503,7 +508,7 @@ def _whole(values: Any, ids: Sequence[str], n: int, key: str, name: str) -> IntA
             f"{name}: {key}: expected one number a model or a call, shape ({len(ids)},) or "
             f"({len(ids)}, {n}), found {costs.shape}"
         )
-    _refuse_gaps(costs, ids, f"{name}: {key}: expected one of each call", hint="")
+    refuse_gaps(costs, ids, f"{name}: {key}: expected one of each call", hint="")
     if (costs < 0).any() or np.isinf(costs).any():
         raise InputError(
             f"{name}: {key}: expected finite numbers from 0, found {costs.min():g} to "

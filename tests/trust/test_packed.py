@@ -7,6 +7,8 @@ import sys
 import tracemalloc
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,7 @@ from pyarrow import parquet
 
 from framework.data.table_files import FileOptions, read_frame
 from framework.errors import InputError
+from framework.libraries.call_files import read_calls
 from framework.security import (
     UNPACKED_BYTES,
     TooLarge,
@@ -29,6 +32,7 @@ from framework.security import (
     most_unpacked,
 )
 from tests.command import run_program
+from tests.data.test_divisions import divided, records
 from tests.libraries.test_importing import OF_THREE, tabrepo, write_tabrepo
 from tests.trust.fitted_models import fitted
 from tests.trust.forging import forged
@@ -253,6 +257,31 @@ def zipped(content: bytes, way: int = zipfile.ZIP_DEFLATED) -> bytes:
     return stream.getvalue()
 
 
+@contextmanager
+def memory_below(most: int) -> Iterator[None]:
+    """Check how much memory is taken at most within the block."""
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < most
+    finally:
+        tracemalloc.stop()
+
+
+def test_one_long_text_among_names_of_parts():
+    frame = records(1000, part=["train", "validation"] * 500)
+    frame.loc[5, "part"] = "z" * 10**5
+    with memory_below(10**8), pytest.raises(InputError, match="part: expected train"):
+        divided(frame, None, part="part")
+
+
+def test_a_table_of_calls_with_a_model_for_each_record(tmp_path):
+    calls = [f"r{i},m{i},1,1" for i in range(1000)]
+    (tmp_path / "calls.csv").write_text("\n".join(["record,model,correct,cost", *calls]))
+    with memory_below(4 * 10**6), pytest.raises(InputError, match="none of 'm0' for 999 records"):
+        read_calls(tmp_path / "calls.csv")
+
+
 def lying(content: bytes, size: int) -> bytes:
     """Return a zip whose directory says that its file has so many bytes."""
     start = content.index(b"PK\x01\x02")
@@ -263,13 +292,8 @@ def test_a_zip_is_unpacked_no_further_than_it_says(small):
     content = lying(zipped(b"0" * 10**7), 10)
     with zipfile.ZipFile(io.BytesIO(content)) as file:
         check_members(file, len(content), 10**9)
-        tracemalloc.start()
-        try:
-            with pytest.raises(zipfile.BadZipFile):
-                member(file, "labels.csv")
-            assert tracemalloc.get_traced_memory()[1] < 10**6
-        finally:
-            tracemalloc.stop()
+        with memory_below(10**6), pytest.raises(zipfile.BadZipFile):
+            member(file, "labels.csv")
     for content, error, sentence in (
         (zipped(b"0" * 10**7), TooLarge, r"more than [\d,]+ bytes when unpacked"),
         # each piece of this one unpacks at once
