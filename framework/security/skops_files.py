@@ -20,7 +20,13 @@ from framework.errors import InputError, first_line
 from framework.security import allowed_types, compiled
 from framework.security.allowed_types import trusted_types
 from framework.security.compiled import Unsound
-from framework.security.compressed import TooLarge, array_of, check_members, member
+from framework.security.compressed import (
+    TooLarge,
+    array_of,
+    check_members,
+    member,
+    most_unpacked,
+)
 from framework.security.fitted import check_fitted
 from framework.security.limits import ESTIMATOR_BYTES, JSON_BYTES, JSON_DEPTH
 
@@ -70,6 +76,7 @@ class Schema:
         self.types: set[str] = set()
         self._also = frozenset(also)
         self._arrays: dict[str, bytes] = {}
+        self._left = self._most = most_unpacked(len(content), ESTIMATOR_BYTES)
         with zipfile.ZipFile(BytesIO(content)) as self._zip:
             self._names = _checked_names(self._zip, len(content))
             root = _parsed(member(self._zip, _SCHEMA))
@@ -135,6 +142,7 @@ class Schema:
             self._check(node["shape"], depth)
         else:
             self._array_of(node)
+            self._count(node["file"])
 
     def _sparse(self, node: Node, depth: int) -> None:
         name = node["file"]
@@ -142,6 +150,13 @@ class Schema:
             raise Refused("a sparse array without its file")
         if name not in self._arrays:
             self._arrays[name] = compiled.rewritten_sparse(member(self._zip, name))
+        self._count(name)
+
+    def _count(self, name: str) -> None:
+        """Count a file for each node that names it: each becomes an array of its own."""
+        self._left -= len(self._arrays[name])
+        if self._left < 0:
+            raise Refused(str(TooLarge(self._most)))
 
     def _partial(self, node: Node, depth: int) -> None:
         """Accept the call of ``CHECK`` that boosting on histograms writes, and no other."""

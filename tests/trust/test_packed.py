@@ -35,7 +35,7 @@ from tests.command import run_program
 from tests.data.test_divisions import divided, records
 from tests.libraries.test_importing import OF_THREE, tabrepo, write_tabrepo
 from tests.trust.fitted_models import fitted
-from tests.trust.forging import forged
+from tests.trust.forging import forged, node_of, with_attribute
 
 MEASURED = """
 import resource, sys
@@ -316,6 +316,14 @@ def test_estimators_and_arrays_that_unpack_to_too_much(small):
     stream = io.BytesIO(forged(linear, lambda schema: None))
     with zipfile.ZipFile(stream, "a", zipfile.ZIP_DEFLATED) as file:
         file.writestr("more.npy", bytes(10**7))
+    with pytest.raises(InputError, match=r"found more than [\d,]+ bytes when unpacked"):
+        load_estimator(stream.getvalue(), "bomb.skops")
+    array = node_of("NdArrayNode", "numpy.ndarray", type="numpy", file="once.npy")
+    often = node_of("ListNode", "builtins.list", [array] * 60)
+    np.save(packed := io.BytesIO(), np.zeros(10**4))
+    stream = io.BytesIO(with_attribute(linear, "more_", often))
+    with zipfile.ZipFile(stream, "a", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("once.npy", packed.getvalue())
     with pytest.raises(InputError, match=r"found more than [\d,]+ bytes when unpacked"):
         load_estimator(stream.getvalue(), "bomb.skops")
     packed = io.BytesIO()
