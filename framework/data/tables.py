@@ -485,7 +485,7 @@ def _plain_labels(column: pd.Series[Any]) -> list[Label]:
     if is_numeric(column):
         numbers = to_numbers(column)
         integral = bool(np.all(np.isfinite(numbers) & (numbers == np.floor(numbers))))
-        return [int(number) if integral else float(number) for number in numbers]
+        return [int(label) for label in column] if integral else numbers.tolist()
     return [str(value) for value in column]
 
 
