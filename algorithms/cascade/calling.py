@@ -17,7 +17,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from framework.arrays import Array, FloatArray
 from framework.errors import InputError
 from framework.libraries.checks import probabilities_of
-from framework.libraries.members import shaped
 from framework.machine import reason_of
 
 
@@ -136,8 +135,7 @@ class CalledModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             for _ in range(1 + self.retries):
                 try:
                     answer = await asyncio.wait_for(self._answer(piece), self.timeout)
-                    answers = shaped(np.asarray(answer, dtype=np.float64), shape)
-                    return probabilities_of(answers)
+                    return probabilities_of(answer, shape)
                 except (Exception, asyncio.CancelledError) as error:  # it is repeated
                     task = asyncio.current_task()
                     if task is not None and task.cancelling():  # since another call has failed

@@ -22,8 +22,8 @@ from framework.data.encoding import Encoder
 from framework.data.table_files import GAPS
 from framework.errors import InputError
 from framework.front import Promise
+from framework.libraries.checks import shaped
 from framework.libraries.library import Cost
-from framework.libraries.members import shaped
 from framework.models.files import ModelFiles
 from framework.models.model import Card, DeployableModel
 from framework.registry import require_columns
@@ -332,7 +332,7 @@ class CascadeClassifier(WeightedEnsembleClassifier):
         """Return a member's probabilities (n, C), rounded as those of a library are."""
         places = places_of(self.models_[j], self.classes_, self.names_[j])
         probabilities = np.zeros((len(records), len(self.classes_)), dtype=np.float32)
-        answers = np.asarray(self.models_[j].predict_proba(records))
+        answers = self.models_[j].predict_proba(records)
         probabilities[:, places] = shaped(answers, (len(records), len(places)))
         if probabilities.shape[1] == 2:
             probabilities[:, 0] = 1 - probabilities[:, 1]

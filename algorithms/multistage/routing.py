@@ -23,6 +23,7 @@ from framework.data.costs import Panels
 from framework.data.encoding import Categorical, Encoder
 from framework.data.error_costs import DecisionCosts
 from framework.errors import InputError
+from framework.libraries.checks import probabilities_of
 from framework.models.calibration import decide
 from framework.models.walk import StageWalk, Walk
 from framework.registry import nearest, spelled_as
@@ -81,6 +82,12 @@ class RoutedRecords(NamedTuple):
         return highest
 
 
+def stated_at(model: Staged, number: int, encoded: FloatArray) -> FloatArray:
+    """Return the probabilities (n, K) of stage ``number``, from 1, for encoded records."""
+    said = model.classifiers_[number - 1].predict_proba(encoded)
+    return probabilities_of(said, (len(encoded), len(model.classes_)))
+
+
 def answer_at(model: Staged, number: int, P: FloatArray) -> tuple[IntArray, BoolArray]:
     """Return the class codes that stage ``number``, from 1, picks, and which records it answers.
 
@@ -110,8 +117,7 @@ def route(model: Staged, X: pd.DataFrame | Array, *, stop: bool = False) -> Rout
     conclusive = np.zeros(n, dtype=bool)
     undecided = np.arange(n)
     encoded = np.empty((n, encoder.width))
-    steps = zip(model.stages_, model.classifiers_, strict=True)
-    for number, (features, classifier) in enumerate(steps, start=1):
+    for number, features in enumerate(model.stages_, start=1):
         if len(undecided) == 0:
             break
         if stop:
@@ -120,10 +126,9 @@ def route(model: Staged, X: pd.DataFrame | Array, *, stop: bool = False) -> Rout
             undecided, encoded = undecided[complete], encoded[complete]
             if len(undecided) == 0:  # the columns of the further features may be missing
                 break
-        values = encoder.transform_features(X, features, undecided)
-        encoded[:, encoder.columns_of(features)] = values
-        columns = encoder.columns_of(acquired(model, number))
-        stated = classifier.predict_proba(encoded[:, columns])
+        read, columns = encoder.columns_of(features), encoder.columns_of(acquired(model, number))
+        encoded[:, read] = encoder.transform_features(X, features, undecided)
+        stated = stated_at(model, number, encoded[:, columns])
         likely, confident = answer_at(model, number, stated)
         probabilities[undecided], best[undecided] = stated, likely
         stage[undecided], conclusive[undecided] = number, confident
@@ -183,7 +188,7 @@ def next_step(model: Staged, record: Mapping[str, Any]) -> dict[str, Any]:
             break
         # its classifier takes the features acquired so far in their order
         encoded = model.encoder_.transform_features(frame, acquired(model, number))
-        probabilities: FloatArray = model.classifiers_[number - 1].predict_proba(encoded)
+        probabilities = stated_at(model, number, encoded)
         step["cost"] = cost + number * model.stage_cost
         best, sure = answer_at(model, number, probabilities)
         label = model.classes_[best[0]]
@@ -246,8 +251,7 @@ def answers_of(model: Staged, encoded: FloatArray) -> list[Answers]:
 
     def answer(j: int, records: IntArray) -> FloatArray:
         columns = model.encoder_.columns_of(acquired(model, j + 1))
-        stated: FloatArray = model.classifiers_[j].predict_proba(encoded[np.ix_(records, columns)])
-        return stated
+        return stated_at(model, j + 1, encoded[np.ix_(records, columns)])
 
     return [partial(answer, j) for j in range(len(model.stages_))]
 

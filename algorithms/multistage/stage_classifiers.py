@@ -27,6 +27,7 @@ from algorithms.multistage.records import MOST_COEFFICIENTS, StageData
 from framework.arrays import FloatArray, IntArray, WordArray
 from framework.components import BuildCost, Components
 from framework.errors import InputError
+from framework.libraries.checks import probabilities_of
 from framework.machine import thread_count
 from framework.models.boosted import BoostedTrees, as_plain
 from framework.models.calibration import CONFIDENCE_SLACK
@@ -152,8 +153,7 @@ def out_of_fold(
     P = np.zeros((data.n_validation, len(classes)))
     for fold in data.folds:
         classifier = fitted(fold.data, recipe, key, classes)
-        columns = columns_of(fold.data.first, key)
-        P[fold.rows] = classifier.predict_proba(fold.data.held[columns].T)
+        P[fold.rows] = classifier.predict_proba(fold.data.held[columns_of(fold.data.first, key)].T)
     return P
 
 
@@ -224,11 +224,9 @@ def _one_by_one(
                 P, unseen, classifier = fit(columns_of(data.first, key))
                 model = _stored(classifier) if stored else b""
                 if unseen is not None:
-                    each = data.sample_weights
-                    calibration = fit_calibration(method, unseen, data.y, each)
+                    calibration = fit_calibration(method, unseen, data.y, data.sample_weights)
                     P, model = calibration.apply(P), join(model, calibration) if stored else b""
-                if not np.isfinite(P).all():
-                    raise ValueError("predict_proba gave NaN")
+                P = probabilities_of(P, (len(data.y_held), len(data.thresholds)))
             except _NotConvergedError:
                 errors[i] = _NOT_CONVERGED
             except Exception as error:  # whatever an estimator raises is the component's error

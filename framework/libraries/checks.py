@@ -223,14 +223,29 @@ def _first_not_finite(values: Array) -> str:
     return f"{'NaN' if np.isnan(wrong).any() else 'infinity'} in record {place + 1}"
 
 
-def probabilities_of(answers: Array) -> Array:
+def shaped(values: Any, shape: tuple[int, ...]) -> FloatArray:
+    """Return the predictions of a model, which must have the shape (n,) or (n, C) given.
+
+    Raises
+    ------
+    ValueError
+        They have another shape, which numpy might broadcast over the records.
+    """
+    numbers: FloatArray = np.asarray(values, dtype=np.float64)
+    if numbers.shape != shape:
+        raise ValueError(f"predictions of shape {numbers.shape} where {shape} was expected")
+    return numbers
+
+
+def probabilities_of(said: Any, shape: tuple[int, int]) -> FloatArray:
     """Return what a model answered, of shape (n, C).
 
     Raises
     ------
     ValueError
-        It is something other than probabilities.
+        It has another shape, or is something other than probabilities.
     """
+    answers = shaped(said, shape)
     proper = ((answers >= -_SLACK) & (answers <= 1 + _SLACK)).all(axis=1)
     proper &= np.abs(answers.sum(axis=1) - 1) <= _ROUNDED * answers.shape[1]
     if not proper.all():

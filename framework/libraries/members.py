@@ -23,7 +23,7 @@ from framework.data.encoding import Encoder
 from framework.data.table_files import FileOptions, read_frame
 from framework.data.tables import json_columns
 from framework.errors import DAMAGED, InputError
-from framework.libraries.checks import plain_labels, probabilities_of
+from framework.libraries.checks import plain_labels, probabilities_of, shaped
 from framework.libraries.library import Cost, Library
 from framework.security import (
     ESTIMATOR_BYTES,
@@ -161,30 +161,15 @@ def predictions(model: Any, records: Any, classes: Collection[Any] | None) -> Ar
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # models fitted on arrays that predict arrays
         if classes is None:
-            answers = np.asarray(model.predict(records), dtype=np.float64)
-            return shaped(answers, (n,))
+            return shaped(model.predict(records), (n,))
         ask = getattr(model, "complete_proba", model.predict_proba)  # of calls that may fail
-        answers = np.asarray(ask(records), dtype=np.float64)
-    labels = plain_labels(model.classes_)
-    probabilities_of(shaped(answers, (n, len(labels))))
+        labels = plain_labels(model.classes_)
+        answers = probabilities_of(ask(records), (n, len(labels)))
     if sorted(map(str, labels)) != sorted(map(str, classes)):
         raise ValueError(f"expected a model of the classes {list(classes)}, found {labels}")
     names = [str(label) for label in labels]
     answers = answers[:, [names.index(str(label)) for label in classes]]
     return answers[:, 1] if len(labels) == 2 else answers
-
-
-def shaped(values: Array, shape: tuple[int, ...]) -> Array:
-    """Return the predictions of a model, which must have the shape (n,) or (n, C) given.
-
-    Raises
-    ------
-    ValueError
-        They have another shape, which numpy might broadcast over the records.
-    """
-    if values.shape != shape:
-        raise ValueError(f"predictions of shape {values.shape} where {shape} was expected")
-    return values
 
 
 class Members(NamedTuple):

@@ -3,6 +3,7 @@
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_breast_cancer, load_wine
@@ -89,6 +90,40 @@ def searched(classifier, **parameters):
     setting = {"remove_features": True, "budget": 30, "verbose": False, "threshold": 0.8}
     search = paretolab.ParetoMultiStage(classifier=classifier, **setting, **parameters)
     return search.fit(*records())
+
+
+class Saying(Nearest):
+    """The same, but it gives its probabilities in another form."""
+
+    def __init__(self, form=None):
+        super().__init__()
+        self.form = form
+
+    def predict_proba(self, X):
+        return self.form(super().predict_proba(X))
+
+
+@pytest.mark.parametrize("form", [np.ndarray.tolist, pd.DataFrame])
+def test_probabilities_may_be_a_list_or_a_frame(form):
+    X, _ = records()
+    found = searched(Saying(form)).model_
+    assert (found.predict_proba(X) == searched(Nearest()).model_.predict_proba(X)).all()
+    assert found.next_features(X.iloc[0].to_dict())["confidence"] == found.confidence(X)[0]
+
+
+@pytest.mark.parametrize("part", [np.s_[:, 1:], np.s_[:, 1], np.s_[1:]])
+def test_probabilities_of_another_shape_are_refused(part):
+    with pytest.raises(
+        InputError, match=r"^constraints: all .* of shape \(\d+,.*\) where \(\d+, 2\) was"
+    ):
+        searched(Saying(lambda P: P[part]))
+
+
+def test_numbers_that_are_no_probabilities_are_refused():
+    with pytest.raises(
+        InputError, match=r"^constraints: all .* expected probabilities from 0 to 1 that add"
+    ):
+        searched(Saying(lambda P: 2 * P))
 
 
 def test_trees_answer_as_they_are_written():
