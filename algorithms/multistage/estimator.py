@@ -224,7 +224,7 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
             )
             prepared = prepare(settings)
         for note in table.notes:
-            warnings.warn(note, stacklevel=4)
+            warnings.warn(note, stacklevel=3)
         if "copies" in counted:
             _refuse_dividing(settings.classifier, len(prepared["data"].y))
         self.classes_ = np.unique(y) if self.merge_rare is None else np.asarray(table.classes)

@@ -215,8 +215,10 @@ def test_numbers_written_as_text_are_read_with_a_warning():
     X["income"] = [f"{amount:,}" for amount in amounts]
     X.loc[3, "income"] = "?"
     search = ParetoMultiStage(budget=30, max_stages=1)
-    with pytest.warns(UserWarning, match="column 'income': numbers written as text, .* as missing"):
+    told = "column 'income': numbers written as text, .* as missing"
+    with pytest.warns(UserWarning, match=told) as caught:
         search.fit(X, y)
+    assert caught[0].filename == __file__  # the line that called fit, not one further out
     plain = X.assign(income=amounts.astype(float))
     plain.loc[3, "income"] = np.nan
     with warnings.catch_warnings():
