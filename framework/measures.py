@@ -204,9 +204,8 @@ class Coefficient(NamedTuple):
     formula: Callable[[FloatArray], FloatArray]
 
     def share(self, sums: Sums, subgroup: int | None = None) -> FloatArray:
-        """Return how many records (of a subgroup) have an answer, as a share of all, (n, b)."""
-        answered = sums.cells("outcomes", subgroup)[:2].sum(axis=0)
-        return np.asarray(answered / np.maximum(sums.total, 1.0))
+        """Return the share of the records (of a subgroup) of the rarest class, shape (n, b)."""
+        return rarest_share(sums, subgroup)
 
     def of(self, sums: Sums, subgroup: int | None = None) -> FloatArray:
         """Return the coefficients on the records of a subgroup (on all if None), shape (n, b)."""
@@ -298,12 +297,13 @@ class BetweenSubgroups(NamedTuple):
         return np.where(defined, least if self.rate.metric.sense == "max" else most, 0.0)
 
 
-def rarest_share(sums: Sums) -> FloatArray:
+def rarest_share(sums: Sums, subgroup: int | None = None) -> FloatArray:
     """Return the share of the records, (n, b), that are answered and of the rarest class.
 
-    A mean over classes, or the least of them, is as sure as the figure of that class.
+    A mean over classes, or the least of them, is as sure as the figure of that class; a coefficient
+    too, which is 0 in every resample where the few positives are all missed.
     """
-    answered = sums.cells("outcomes_of_class")[:, :2].sum(axis=1)
+    answered = sums.cells("outcomes_of_class", subgroup)[:, :2].sum(axis=1)
     return _least(list(answered / np.maximum(sums.total, 1.0)), answered > 0, sums)
 
 

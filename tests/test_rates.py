@@ -11,7 +11,7 @@ from algorithms.ensembling.problem import EnsembleProblem
 from algorithms.hull.data import NetworkConfig
 from algorithms.hull.network import NetworkProblem
 from algorithms.pruning.problem import PruningConfig, PruningProblem
-from framework.answers import Answers, Records, measured
+from framework.answers import AnswerOutcomes, Answers, Records, measured
 from framework.data.subgroups import Subgroups, subgroups_in
 from framework.errors import InputError
 from framework.experiment.config import check
@@ -107,6 +107,18 @@ def test_rates_of_weighted_records_are_those_of_scikit_learn(k):
                 assert found[name][i, b] == pytest.approx(value, abs=1e-12), (name, i, b)
     for metric in (measure.metric for measure in measures):
         assert metric.low <= found[metric.name].min() <= found[metric.name].max() <= metric.high
+
+
+def test_matthews_coefficient_is_as_sure_as_the_figure_of_the_rarest_class():
+    codes = np.repeat([0, 1], [30, 10])  # the subgroup of each record; 3 and 4 of them are ill
+    ill = np.r_[np.arange(30) < 3, np.arange(10) < 4].astype(np.int64)
+    records = Records(ill, ("well", "ill"), 1, subgroups=codes, subgroup_names=("f", "m"))
+    measures = rates(["matthews"], ["well", "ill"], 1, ["f", "m"])
+    outcomes = AnswerOutcomes.of(measures, Answers(records, np.zeros((1, 40), dtype=np.int64)))
+    shares = outcomes.figures(np.ones((40, 1)))[1]
+    assert shares["matthews"][0, 0] == 7 / 40
+    assert shares["worst_subgroup_matthews"][0, 0] == 3 / 40
+    assert shares["matthews_difference"][0, 0] == 3 / 40
 
 
 def test_what_cannot_be_a_rate_is_said():
