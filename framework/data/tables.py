@@ -28,6 +28,7 @@ from framework.data.columns import (
 from framework.data.encoding import Encoder
 from framework.errors import InputError, first_few, listed
 from framework.registry import class_text, require_columns, require_labels
+from framework.security import CONFIG_TEXT
 
 _MOSTLY = 0.5  # a text column with a larger share of numbers is a numeric one gone wrong
 _EXAMPLES = 5
@@ -447,6 +448,11 @@ def _labels(
         lower = "; lower merge_rare" if classes == (OTHER,) and options.merge_rare else ""
         raise InputError(
             f"{place}: expected two classes or more in {target}, found only {classes[0]!r}{lower}"
+        )
+    if max(len(str(label)) for label in classes) > CONFIG_TEXT:
+        raise InputError(
+            f"{place}: expected labels of at most {CONFIG_TEXT:,} characters in {target}, found a "
+            "longer one; shorten it, or name another column"
         )
     codes = {label: code for code, label in enumerate(classes)}
     labels = np.array([codes[value] for value in values], dtype=np.int64)

@@ -17,6 +17,7 @@ from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.errors import CellsError, InputError, RecordsError, in_record
 from framework.machine import machine_memory
 from framework.registry import nearest, require_columns, require_labels, spelled_as
+from framework.security import CONFIG_TEXT
 
 Threshold = float | Mapping[Any, float]
 
@@ -295,7 +296,10 @@ def stored_labels(values: Any) -> Array:
     """
     plain = isinstance(values, list) and all(map(is_label, values))
     if not plain or not values or len({type(label) for label in values}) > 1:
-        raise InputError("classes: expected a list of labels of one kind, found others")
+        raise InputError(
+            "classes: expected a list of labels of one kind, of at most "
+            f"{CONFIG_TEXT:,} characters, found others"
+        )
     if len(set(values)) < len(values):
         raise InputError("classes: expected different labels, found one twice")
     labels = np.array(values)
@@ -355,8 +359,9 @@ def named_records(index: Any) -> Iterator[None]:
 
 
 def is_label(value: Any) -> bool:
-    """Return whether a JSON value can be a class label."""
-    return isinstance(value, str | int | float) and value == value
+    """Return whether a JSON value can be a class label; answers repeat it for each record."""
+    plain = isinstance(value, str | int | float) and value == value
+    return plain and len(str(value)) <= CONFIG_TEXT
 
 
 def with_rejects(labels: Array, conclusive: BoolArray, reject_label: Any) -> Array:

@@ -28,7 +28,7 @@ from framework.security.compressed import (
     most_unpacked,
 )
 from framework.security.fitted import check_fitted
-from framework.security.limits import ESTIMATOR_BYTES, JSON_BYTES, JSON_DEPTH
+from framework.security.limits import CONFIG_TEXT, ESTIMATOR_BYTES, JSON_BYTES, JSON_DEPTH
 
 Node = dict[str, Any]
 
@@ -274,7 +274,11 @@ class Schema:
             raise Refused("an array without its file")
         if name not in self._arrays:
             self._arrays[name] = member(self._zip, name)
-        return array_of(self._arrays[name])
+        array = array_of(self._arrays[name])
+        # encoders make the text of each record as wide as the widest of their categories
+        if array.dtype.kind in "US" and array.itemsize > 4 * CONFIG_TEXT:
+            raise Refused(f"an array of texts of more than {CONFIG_TEXT:,} characters")
+        return array
 
 
 def plain(node: Node) -> Any:

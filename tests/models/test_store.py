@@ -175,6 +175,8 @@ def test_pickles_are_never_loaded(tmp_path):
         ({"top": {"kind": ["x"]}}, "expected a kind of model that is installed ("),
         ({"top": {"model": None}}, "found it damaged"),
         ({"classes": None}, "classes: expected a list of labels of one kind"),
+        ({"classes": ["r" * 4097, "d"]}, "of one kind, of at most 4,096 characters, found others"),
+        ({"reject_label": "r" * 4097}, "reject_label: expected a label or null, found 'rrr"),
         ({"stages": [[0], [9]]}, "expected a position from 0 to 3, found 9"),
         ({"stages": [[1]]}, "classifiers: expected 1, one per stage, found 2"),
         ({"stages": [[1, 3], [0]]}, "classifier of stage 1: expected 3 columns, found 1"),

@@ -334,3 +334,13 @@ def test_estimators_and_arrays_that_unpack_to_too_much(small):
     found = arrays_of(packed.getvalue(), 10**9)
     assert found["x"].tolist() == [0, 1, 2, 3, 4]
     assert found["y"].shape == (2, 2)
+
+
+def test_texts_that_would_widen_those_of_each_record():
+    model = fitted("linear")
+    model.names_ = np.array(["a", "b"], "U5000")
+    with pytest.raises(InputError, match="found an array of texts of more than 4,096 characters"):
+        dump_estimator(model, "linear")
+    long = records(60).assign(target=["z" * 5000, "no"] * 30)
+    with pytest.raises(InputError, match="expected labels of at most 4,096 characters in 'target'"):
+        divided(long, None)
