@@ -205,11 +205,11 @@ def _units(
     n = len(table.labels)
     units = np.arange(n)
     if group is not None:
-        units = pd.factorize(to_texts(group)[0])[0].astype(np.int64)
+        units, (first, *_) = pd.factorize(to_texts(group)[0])
         if units.max() == 0:
             raise InputError(
                 f"{place}.group: expected two groups or more in {config.group!r}, found one, "
-                f"{group.iloc[0]!r}; leave group out, or name the column that tells them apart"
+                f"{first!r}; leave group out, or name the column that tells them apart"
             )
     if not together:
         return units, ()
@@ -328,7 +328,7 @@ def _named_parts(
         first = int(wrong.argmax())
         raise InputError(
             f"{where}.part: expected {listed(Split._fields)} in {column.name!r}, found "
-            f"{column.iloc[first]!r} in record {first + 1}"
+            f"{to_texts(column)[0][first]!r} in record {first + 1}"
         )
     part_of = (texts[:, None] == names).argmax(axis=1)
     _refuse_torn(part_of, units, "part", f"{where}.part")

@@ -194,7 +194,7 @@ def two(values):
 @pytest.mark.parametrize(
     ("columns", "split", "sentence"),
     [
-        ({"g": 1}, {"group": "g"}, "group: expected two groups or more in 'g', found one, "),
+        ({"g": 1}, {"group": "g"}, "group: expected two groups or more in 'g', found one, '1'; "),
         ({"g": two([1, 2])}, {"group": "g"}, "expected a group for each of 3 parts, found 2 in"),
         ({"g": two(range(4))}, {"group": "g"}, "folds: expected at most the"),
         ({}, {"group": "gruppe"}, "split.group: expected a column 'gruppe', found none"),
@@ -208,6 +208,7 @@ def two(values):
         ({"t": two(range(6))}, {"time": "t"}, "different times as folds and one more, 5"),
         ({"t": two([1, None])}, {"time": "t"}, "a value of 't' in each record, found 30"),
         ({"p": two(["train", "tst"])}, {"part": "p"}, "expected train, validation, test in 'p'"),
+        ({"p": two([1, 2])}, {"part": "p"}, "in 'p', found '1' in record 1"),
         ({"p": two(["test"])}, {"part": "p"}, "expected train records in 'p', found none"),
         ({"f": 1}, {"fold": "f"}, "expected two folds or more in 'f', found 1 among"),
         (
