@@ -194,7 +194,11 @@ class ROCHull(PoolEstimator[Any]):
     def _problem_of_table(
         self, names: Sequence[str], table: Array, y: Any, classes: Any, weights: Any, groups: Any
     ) -> ThresholdProblem:
-        y = self._labels(y)
+        y = self._labels(y, classes)
+        if table.shape[2:] == (2,):
+            classes, table = self.classes_, table[:, :, 1]
+        if classes is not None and self.positive_ == self.classes_[0]:
+            table = 1.0 - table  # it has the probability of the second class
         copies = copies_for(weights, y, 16 * len(names))
         return self._scored(names, table, y, copies, group_codes(groups, y))
 
@@ -217,7 +221,7 @@ class ROCHull(PoolEstimator[Any]):
             scores = np.stack([self._scores_of(name, X) for name in self.models_])
         else:  # the probability of the second class
             scores = out_of_fold.predictions.astype(np.float64)
-            if scores.ndim == 2 and self.classes_.tolist().index(self.positive_) == 0:
+            if self.positive_ == self.classes_[0]:
                 scores = 1.0 - scores
         self._take_features(X)
         self._seen = X.columns.tolist() if isinstance(X, pd.DataFrame) else None
@@ -315,8 +319,8 @@ class ROCHull(PoolEstimator[Any]):
         tags.classifier_tags.multi_class = False
         return tags
 
-    def _labels(self, y: Any) -> Array:
-        """Set the classes of labels; return the labels."""
+    def _labels(self, y: Any, order: Any = None) -> Array:
+        """Set the classes of labels, in the ``order`` given if not None; return the labels."""
         labels = np.asarray(column_or_1d(y))
         classes = np.unique(labels)
         if len(classes) != 2:
@@ -324,12 +328,15 @@ class ROCHull(PoolEstimator[Any]):
                 f"y: expected two classes, found {len(classes)}. Only binary classification is "
                 "supported."
             )
-        plain = plain_labels(classes)
-        self.classes_, self.positive_ = classes, plain[1]
-        if self.positive is not None:
-            if self.positive not in plain:
-                raise InputError(f"positive: expected one of {plain}, found {self.positive!r}")
-            self.positive_ = self.positive
+        plain = plain_labels(classes if order is None else order)
+        if sorted(map(str, plain)) != sorted(map(str, classes)):
+            raise InputError(
+                f"classes: expected the labels of y, {classes.tolist()}, found {plain}"
+            )
+        self.classes_ = np.array(plain, dtype=classes.dtype)
+        self.positive_ = plain[1] if self.positive is None else self.positive
+        if self.positive_ not in plain:
+            raise InputError(f"positive: expected one of {plain}, found {self.positive!r}")
         return labels
 
     def _scores_of(self, name: str, X: Any) -> FloatArray:

@@ -294,3 +294,27 @@ def test_bad_input_is_refused_in_a_sentence(wrong, said):
     with pytest.raises(paretolab.InputError, match=said) as found:
         wrong()
     assert "\n" not in str(found.value)
+
+
+@pytest.mark.parametrize("positive", [None, "ill", "well"])
+def test_probabilities_go_by_the_order_of_the_classes(positive):
+    rng = np.random.default_rng(4)
+    y = np.repeat(["ill", "well"], 40)
+    ill = np.clip(rng.normal(np.where(y == "ill", 0.6, 0.4), 0.2), 0, 1)
+    tables = [
+        (np.c_[ill, 1 - ill], None, "well"),
+        (np.c_[1 - ill, ill], ["well", "ill"], "ill"),
+        (ill, ["well", "ill"], "ill"),
+        (1 - ill, ["ill", "well"], "well"),
+    ]
+    for said, classes, second in tables:
+        hull = ROCHull.from_predictions({"m": said}, y, classes=classes, positive=positive)
+        called = positive or second
+        scores = ill if called == "ill" else 1 - ill
+        same = ROCHull.from_predictions({"m": scores}, y, positive=called)
+        pd.testing.assert_frame_equal(hull.front_, same.front_)
+
+
+def test_classes_that_are_not_those_of_the_labels_are_refused():
+    with pytest.raises(paretolab.InputError, match=r"expected the labels of y, \[0, 1\], found"):
+        ROCHull.from_predictions(np.arange(6) / 6, [0, 1] * 3, classes=["no", "yes"])
