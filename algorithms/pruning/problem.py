@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
+from algorithms.ensembling.means import add_members
 from algorithms.moves.bits import pack
 from algorithms.moves.variation import moved
 from algorithms.pruning.diversity import NAMES, PairMeasure, pair_table, weighted_pair_tables
@@ -21,7 +22,6 @@ from algorithms.pruning.votes import (
     VoteTable,
     called_positive,
     confusion_rates,
-    member_sums,
     pair_credits,
 )
 from framework.answers import Answers, Measure, Part, Size, Sums
@@ -219,7 +219,7 @@ class PruningProblem(LibraryProblem):
         called = called_positive(table.patterns, pack(members > 0), thresholds)
         codes = np.where(called, self.positive, 1 - self.positive).astype(np.int8)
         count = (members > 0).sum(axis=1)
-        costs = member_sums(self.cost_table, members)
+        costs = add_members(members > 0, self.cost_table, np.float64)
         sizes = dict(zip(self.costs, costs.T, strict=True))
         sizes[_MEMBERS.name] = count.astype(np.float64)
         return Answers(
@@ -321,7 +321,7 @@ class PruningProblem(LibraryProblem):
         accuracy, balanced, tpr, tnr, fpr, fnr = _RATES
         least, mean = _diversity(self.pair_measure)
         k = len(self.library)
-        highs = member_sums(self.cost_table, np.ones((1, k), dtype=np.int64))[0]
+        highs = add_members(np.ones((1, k)), self.cost_table, np.float64)[0]
         costs = self.cost_metrics(highs)
         measures: list[Measure] = [
             tables.ratio(accuracy, "accuracy"),
@@ -345,7 +345,7 @@ class PruningProblem(LibraryProblem):
         of_votes = confusion_rates(fp, tp, *table.totals)
         count = (members > 0).sum(axis=1).astype(np.float64)
         credits = pair_credits(self.credit, members)
-        costs = member_sums(self.cost_table, members)
+        costs = add_members(members > 0, self.cost_table, np.float64)
         columns = [*of_votes, count, *credits.T, *costs.T]
         empty = count == 0
         if empty.any():

@@ -280,19 +280,3 @@ def _pair_credits(credit: FloatArray, X: BoolArray) -> FloatArray:
         out[r, 0] = min(least / (len(members) - 1), 1.0)
         out[r, 1] = min(total / (len(members) * (len(members) - 1)), 1.0)
     return out
-
-
-def member_sums(costs: FloatArray, X: Array) -> FloatArray:
-    """Return the sums (n, c) of members' costs (K, c) for ensembles (n, K), in a fixed order."""
-    return _member_sums(frozen(costs), np.ascontiguousarray(X > 0))
-
-
-@njit
-def _member_sums(costs: FloatArray, X: BoolArray) -> FloatArray:
-    out = np.zeros((len(X), costs.shape[1]))
-    for r in range(len(X)):
-        for k in range(X.shape[1]):
-            if X[r, k]:
-                for c in range(costs.shape[1]):
-                    out[r, c] += costs[k, c]
-    return out

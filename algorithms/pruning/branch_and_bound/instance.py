@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from algorithms.ensembling.means import add_members
 from algorithms.pruning.diversity import Demand
-from algorithms.pruning.votes import VoteTable, Weights, member_sums
+from algorithms.pruning.votes import VoteTable, Weights
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.errors import InputError
 from framework.jit import njit
@@ -131,7 +132,7 @@ class Requirements:
         if self.budgets:
             costs = np.column_stack([budget.costs for budget in self.budgets])
             limits = np.array([budget.limit for budget in self.budgets])
-            if (member_sums(costs, np.asarray(x)[np.newaxis])[0] > limits).any():
+            if (add_members(np.asarray(x)[np.newaxis], costs, np.float64)[0] > limits).any():
                 return False
         return self.demand is None or self.credit is None or self.demand.met(self.credit, x)
 
