@@ -351,7 +351,8 @@ def insert(s: State, p: int) -> int:
     are coplanar with p are replaced too. What is removed is then bounded by one simple cycle, and
     neither a facet without area nor a vertex that is not extreme can arise.
 
-    O(facets) to find a facet that p sees, O(facets seen) for the rest.
+    As in the incremental algorithm (Clarkson, Mehlhorn and Seidel 1993): O(facets) with a small
+    factor to find a facet that p sees, O(facets seen) for the rest.
     """
     first = _seen(s, p)
     return -1 if first < 0 else _attach(s, p, first)
@@ -518,21 +519,14 @@ class Hull3D:
     points : numpy.ndarray of int64, shape (n, 3)
         Not negative; the product of the greatest coordinates is at most 2^60. They must span a
         volume.
-    room : int
-        How many more points :meth:`insert` may add.
 
     Raises
     ------
     InputError
         The shape is wrong, coordinates are out of range, or the points lie in one plane.
-
-    Notes
-    -----
-    Insertion as in the incremental algorithm (Clarkson, Mehlhorn and Seidel 1993): O(facets) with
-    a small factor, since every facet is tested for being seen. Deletion: O(neighbours^2).
     """
 
-    def __init__(self, points: IntArray, room: int = 0) -> None:
+    def __init__(self, points: IntArray) -> None:
         grid_points = np.asarray(points, dtype=np.int64)
         if grid_points.ndim != 2 or grid_points.shape[1] != 3:
             raise InputError(f"hull: expected points with shape (n, 3), found {grid_points.shape}")
@@ -542,51 +536,10 @@ class Hull3D:
                 "hull: expected coordinates from 0 to X, Y, Z with X Y Z of at most 2^60, found "
                 f"{grid_points.min(initial=0)} to {extents}"
             )
-        self._state = empty_state(len(grid_points) + room)
-        self._state.points[: len(grid_points)] = grid_points
-        self._n = len(grid_points)
-        self._present = np.zeros(len(grid_points) + room, dtype=np.bool_)  # not deleted
-        self._present[: len(grid_points)] = True
-        if not build(self._state, self._n):
+        self._state = empty_state(len(grid_points))
+        self._state.points[:] = grid_points
+        if not build(self._state, len(grid_points)):
             raise InputError("hull: expected points that span a volume, found points in one plane")
-
-    def insert(self, point: IntArray) -> int:
-        """Add a point; return its number, whether it is a vertex or not."""
-        self._state.points[self._n] = point
-        self._present[self._n] = True
-        insert(self._state, self._n)
-        self._n += 1
-        return self._n - 1
-
-    def delete(self, number: int) -> None:
-        """Remove a point for good; points that it hid become vertices.
-
-        Raises
-        ------
-        InputError
-            There is no such point, or the other points lie in one plane. Nothing changes then.
-        """
-        state = self._state
-        if not (0 <= number < self._n and self._present[number]):
-            raise InputError(f"hull: expected the number of a point in it, found {number}")
-        self._present[number] = False
-        if state.facet_of[number] < 0:  # not a vertex: the hull stays
-            return
-        delete(state, number)
-        hidden = self._present[: self._n] & (state.facet_of[: self._n] < 0)
-        for p in np.flatnonzero(hidden).tolist():
-            insert(state, p)
-        if state.counts[VOLUME] == 0:
-            insert(state, number)
-            self._present[number] = True
-            raise InputError(
-                f"hull: expected points that span a volume after a deletion, found that all points "
-                f"but {number} lie in one plane"
-            )
-
-    def contribution(self, vertex: int) -> float:
-        """Return the volume lost with a vertex (Equation 8); points inside are ignored."""
-        return float(contribution(self._state, vertex)) / 6.0
 
     @property
     def volume6(self) -> int:
@@ -594,17 +547,6 @@ class Hull3D:
         return int(self._state.counts[VOLUME])
 
     @property
-    def volume(self) -> float:
-        """The volume."""
-        return self.volume6 / 6.0
-
-    @property
     def vertices(self) -> IntArray:
         """Numbers of the extreme points, ascending, shape (v,)."""
-        return np.flatnonzero(self._state.facet_of[: self._n] >= 0)
-
-    @property
-    def facets(self) -> IntArray:
-        """Numbers of the corners of each facet, counter-clockwise from outside, shape (f, 3)."""
-        corners = self._state.corners
-        return corners[corners[:, 0] >= 0].copy()
+        return np.flatnonzero(self._state.facet_of >= 0)
