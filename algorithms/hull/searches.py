@@ -214,15 +214,10 @@ class CHEMOA(HullSearch[ExactReference]):
 
     def outcome(self) -> Outcome:
         """Return VAS and the ids of the first layer."""
-        first = len(self.reference.fixed)
-        state = hull3d.empty_state(first + self._n)
-        state.points[:first] = self.reference.fixed
-        hull3d.build(state, first)
-        for k in np.flatnonzero(self._usable[: self._n]).tolist():
-            state.points[first + k] = self._points[k]
-            hull3d.insert(state, first + k)
-        ids = np.sort(self._ids[: self._n][state.facet_of[first:] >= 0])
-        return Outcome({"vas": self.reference.share(int(state.counts[2]))}, returned=ids)
+        rows = np.flatnonzero(self._usable[: self._n])
+        layer, _ = populations.level(self._state, self.reference.fixed, self._points, rows)
+        vas = self.reference.share(int(self._state.counts[hull3d.VOLUME]))
+        return Outcome({"vas": vas}, returned=np.sort(self._ids[rows[layer]]))
 
 
 class _FastHullSearch(HullSearch[R]):

@@ -328,12 +328,6 @@ def members(arrays: Arrays) -> IntArray:
     return arrays.slots[_ROW_OF_MEMBERS, : arrays.counts[1, _MEMBERS]]
 
 
-def queued(arrays: Arrays) -> IntArray:
-    """Return the ids of the members in the queue, its head first, shape (n,)."""
-    pop = population(arrays)
-    return pop.ids[pop.queue[: pop.counts[_QUEUE]]]
-
-
 @njit
 def worst(
     state: hull3d.State, fixed: IntArray, points: IntArray, usable: BoolArray, ids: IntArray
@@ -360,7 +354,7 @@ def worst(
     The hulls of all layers, and the contributions to the last one, are computed again each time.
     """
     rest = np.flatnonzero(usable)
-    level, inside = _level(state, fixed, points, rest)
+    vertices, inside = level(state, fixed, points, rest)
     same = _redundant(points, rest, inside)
     if len(same):
         return _oldest(same, ids)
@@ -368,11 +362,11 @@ def worst(
         return _oldest(np.flatnonzero(~usable), ids)
     while len(inside):
         rest = rest[inside]
-        level, inside = _level(state, fixed, points, rest)
-        if len(level) == 0:  # only points on the boundary of the fixed points' hull are left
+        vertices, inside = level(state, fixed, points, rest)
+        if len(vertices) == 0:  # only points on the boundary of the fixed points' hull are left
             return _oldest(rest, ids)
     best, least = -1, hull3d.MOST_LOST
-    for k in level:
+    for k in vertices:
         lost = hull3d.contribution(state, len(fixed) + k, least)
         row = rest[k]
         if best < 0 or lost < least or (lost == least and ids[row] < ids[best]):
@@ -381,7 +375,7 @@ def worst(
 
 
 @njit
-def _level(
+def level(
     state: hull3d.State, fixed: IntArray, points: IntArray, rows: IntArray
 ) -> tuple[IntArray, IntArray]:
     """Make the hull of some members with the fixed points; return its vertices, and the others."""
