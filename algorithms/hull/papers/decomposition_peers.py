@@ -118,30 +118,15 @@ def _pbi(
 @njit
 def _victim(layers: IntArray, region: IntArray, pbi: FloatArray, directions: int) -> int:
     """Return the row to delete (the paper's Algorithms 5 and 6)."""
-    crowd = np.zeros(directions, dtype=np.int64)
-    load = np.zeros(directions)
-    for i in range(len(region)):
-        crowd[region[i]] += 1
-        load[region[i]] += pbi[i]
-    last = layers.max()
-    if last > 0:
-        among = layers == last
-        if among.sum() == 1:
-            row = int(np.argmax(among))
-            if crowd[region[row]] > 1:
-                return row
-        else:
-            place = _most_crowded(region, among, crowd, load)
-            if crowd[place] > 1:
-                return _largest(pbi, (region == place) & among)
-    everyone = np.ones(len(region), dtype=np.bool_)
-    place = _most_crowded(region, everyone, crowd, load)
-    there = region == place
-    deepest = 0
-    for i in range(len(region)):
-        if there[i]:
-            deepest = max(deepest, layers[i])
-    return _largest(pbi, there & (layers == deepest))
+    crowd = np.bincount(region, minlength=directions)
+    load = np.bincount(region, weights=pbi, minlength=directions)
+    among = layers == layers.max()
+    place = _most_crowded(region, among, crowd, load)
+    if crowd[place] == 1:
+        place = _most_crowded(region, layers >= 0, crowd, load)
+        there = region == place
+        among = layers == layers[there].max()
+    return int(np.where(among & (region == place), pbi, -np.inf).argmax())
 
 
 @njit
@@ -155,15 +140,6 @@ def _most_crowded(region: IntArray, among: Array, crowd: IntArray, load: FloatAr
         ):
             best = r
     return int(best)
-
-
-@njit
-def _largest(values: FloatArray, among: Array) -> int:
-    best = -1
-    for i in range(len(values)):
-        if among[i] and (best < 0 or values[i] > values[best]):
-            best = i
-    return best
 
 
 class MPSOD(PeerSearch):

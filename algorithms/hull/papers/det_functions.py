@@ -18,7 +18,7 @@ from algorithms.hull.reference import THREE_CLASSES, TWO_CLASSES
 from framework.arrays import Array, FloatArray
 from framework.jit import njit
 from framework.problems.functions import Function
-from framework.space import Box, Space
+from framework.space import Box
 
 Depth = Callable[[FloatArray], FloatArray | float]
 """Returns the radius of a front, as a share of the sphere's, in directions of shape (3, n)."""
@@ -29,10 +29,6 @@ class DetFront(NamedTuple):
 
     joint: bool
     depth: Depth
-
-
-def _round(U: FloatArray) -> float:
-    return 1.0
 
 
 def _to_middle(U: FloatArray) -> FloatArray:
@@ -116,14 +112,6 @@ def _surface(U: FloatArray, radius: FloatArray) -> FloatArray:
     return points
 
 
-def _unit_box(d: int) -> Space:
-    return Box(np.zeros(d), np.ones(d))
-
-
-def _ones(d: int) -> tuple[float, ...]:
-    return 1.0, 1.0, 1.0
-
-
 def _function(front: DetFront, shape: str) -> Function:
     d, what, anchors = (
         (2, "false positives, false negatives and complexity", TWO_CLASSES)
@@ -134,8 +122,8 @@ def _function(front: DetFront, shape: str) -> Function:
         f"reconstructed from Zhao et al.: {what}, {shape}",
         partial(_values, front),
         "min",
-        _ones,
-        _unit_box,
+        lambda d: (1.0, 1.0, 1.0),
+        lambda d: Box(np.zeros(d), np.ones(d)),
         least_d=d,
         usual_d=d,
         most_d=d,
@@ -144,9 +132,9 @@ def _function(front: DetFront, shape: str) -> Function:
     )
 
 
-ZED1 = _function(DetFront(False, _round), "a piece of a sphere")
+ZED1 = _function(DetFront(False, lambda U: 1.0), "a piece of a sphere")
 ZED2 = _function(DetFront(False, _step(0.2, 0.10)), "with a dent that has an edge")
 ZED3 = _function(DetFront(False, _bell(0.15, 0.10)), "with a smooth dent")
-ZEJD1 = _function(DetFront(True, _round), "a piece of a sphere")
+ZEJD1 = _function(DetFront(True, lambda U: 1.0), "a piece of a sphere")
 ZEJD2 = _function(DetFront(True, _step(0.1, 0.02)), "with a dent that has an edge")
 ZEJD3 = _function(DetFront(True, _bell(0.04, 0.03)), "with a smooth dent")

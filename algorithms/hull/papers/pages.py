@@ -19,6 +19,7 @@ import pandas as pd
 from scipy.spatial import ConvexHull
 
 from algorithms.hull.network import NetworkProblem
+from algorithms.hull.papers.peers import unit
 from framework.analysis.compare import Case, Claim, ComparedRun, Comparison, Page, Ranking
 from framework.analysis.statistics import rank_tests, score, verdict
 from framework.arrays import BoolArray, FloatArray
@@ -166,10 +167,10 @@ def _dents(comparison: Comparison) -> pd.DataFrame:
         dented = _inside(case.reference, planes)
         if not dented.any():
             continue
-        front = _directions(case.reference)
+        front = unit(1.0 - case.reference)
         shares: dict[str, list[float]] = {method: [] for method in comparison.methods}
         for run in case.runs:
-            nearest = (_directions(run.losses) @ front.T).argmax(axis=1)
+            nearest = (unit(1.0 - run.losses) @ front.T).argmax(axis=1)
             within = dented[nearest] & _inside(run.losses, planes)
             shares[run.method].append(float(within.mean()))
         by_case[case.name] = {
@@ -182,11 +183,6 @@ def _inside(points: FloatArray, planes: FloatArray) -> BoolArray:
     """Return which points lie deeper than ``_DEEP`` in the hull that these planes bound."""
     height = (points @ planes[:, :-1].T + planes[:, -1]).max(axis=1)
     return np.asarray(height < -_DEEP)
-
-
-def _directions(points: FloatArray) -> FloatArray:
-    away = 1.0 - points
-    return np.asarray(away / np.maximum(np.linalg.norm(away, axis=1, keepdims=True), 1e-12))
 
 
 def _claims(comparison: Comparison, dents: pd.DataFrame) -> list[Claim]:
