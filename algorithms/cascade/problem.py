@@ -211,16 +211,6 @@ class CascadeProblem(AnsweringProblem, Deployable):
             asked.sort(key=lambda m: (place[m], m))
         return list(asked)
 
-    def genome(
-        self, models: Sequence[int], accept: Sequence[int], refuse: Sequence[int] = ()
-    ) -> Array:
-        """Return the genome, shape (d,), of some models in the order of price and their levels."""
-        x = np.zeros(self.space.d, dtype=self.space.dtype)
-        x[list(models)] = accept
-        if refuse and self.abstain == "early":
-            x[[self.calls.k + m for m in models]] = refuse
-        return x
-
     def _records_of(self, part: Part, table: CallTable) -> Records:
         """Return records whose only labels are whether an answer to them is right."""
         refitted = part == "search" and self.library is not None and self.library.folds > 0

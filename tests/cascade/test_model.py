@@ -204,7 +204,7 @@ def test_models_survive_saving_and_nothing_forged_gets_through(tmp_path):
 
 def test_the_exported_evaluator_runs_alone(tmp_path):
     problem = CascadeProblem(made_up(3, 60, 4))
-    save_model(problem.decode(problem.genome([0, 2], [20, 1])), tmp_path / "m")
+    save_model(problem.decode(np.array([20, 0, 1])), tmp_path / "m")
     command = [sys.executable, "-I", "-S", "cascade.py"]
     done = run_program(command, cwd=tmp_path / "m")
     assert done.stdout == "all cases agree\n", done.stderr
@@ -382,7 +382,7 @@ def test_a_budget_is_kept_in_so_many_resamples():
     cascade = ParetoCascade(unfitted(models), COSTS, folds=3).fit(X, y)
     problem = cascade.problem_
     level = problem.stages[0,].level
-    X = np.array([problem.genome([0, 2], [cut, 1]) for cut in range(1, level.max() + 2)])
+    X = np.array([[cut, 0, 1] for cut in range(1, level.max() + 2)])
     weights = Resamples(problem.outcomes(X), 0).weights
     for budget in (2.1, 4.0, 5.6):  # just above what one costs
         costs = np.array([1 + 9 * (level < cut) for cut in X[:, 0]])
@@ -414,9 +414,7 @@ def test_latency_is_what_was_promised():
     cascade = ParetoCascade(given, {"stump": 20, "tree": 100})
     cascade.fit(X[250:], y[250:])
     half = len(cascade.problem_.stages[0,].cuts) // 2
-    cascade.model_ = cascade._model_of(
-        cascade.problem_.genome([0, 1], [half + 1, 1]), cascade.problem_
-    )
+    cascade.model_ = cascade._model_of(np.array([half + 1, 1]), cascade.problem_)
     taken = []
     for r in range(60):
         start = time.perf_counter()
