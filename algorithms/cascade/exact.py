@@ -108,7 +108,6 @@ class ExactCascades(Algorithm):
         self._points: list[Point] | None = None
 
     def prepare(self, work: Preparation) -> None:
-        """Enumerate the chains, divided among the workers."""
         of_chains: list[list[Point]] = work.map(
             "chains of models",
             solve_chain,

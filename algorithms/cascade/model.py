@@ -235,11 +235,9 @@ class CascadeClassifier(WeightedEnsembleClassifier):
         return self.failures_
 
     def take_promises(self, promises: Mapping[str, Promise]) -> None:
-        """Keep the estimates for new records, for ``cascade.json``."""
         self.policy_ = self.policy_.promising(promises)
 
     def save_into(self, files: ModelFiles) -> dict[str, Any]:
-        """Write members and policy; see :class:`~framework.models.model.DeployableModel`."""
         self.policy_.write(files, self.cases_)
         return super().save_into(files)
 
@@ -255,7 +253,6 @@ class CascadeClassifier(WeightedEnsembleClassifier):
         return made
 
     def card(self) -> Card:
-        """Return the policy and the members with their costs."""
         return Card(
             title=f"A cascade of {count_of(self.policy_)}",
             text=f"{self.policy_.text()}\n\n{self.member_table()}",

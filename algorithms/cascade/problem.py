@@ -166,13 +166,6 @@ class CascadeProblem(AnsweringProblem, Deployable):
 
     @classmethod
     def from_config(cls, config: CascadeConfig) -> CascadeProblem:
-        """Read the tables, or open or build the library.
-
-        Raises
-        ------
-        InputError
-            A table, the library or another key is wrong.
-        """
         calls, test, library = obtain_calls(config.calls, config.measure)
         names = type(config).model_fields.keys() - {"calls", "measure", "kind"}
         others = {name: getattr(config, name) for name in names}

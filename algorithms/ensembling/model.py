@@ -182,7 +182,6 @@ class WeightedEnsemble(BaseEstimator, DeployableModel):  # type: ignore[misc]
         raise NotImplementedError
 
     def save_into(self, files: ModelFiles) -> dict[str, Any]:
-        """Write each member; see :class:`~framework.models.model.DeployableModel`."""
         for name, member in zip(self.names_, self.models_, strict=True):
             files.write_estimator(_file(name), member)
         return {
@@ -222,7 +221,6 @@ class WeightedEnsemble(BaseEstimator, DeployableModel):  # type: ignore[misc]
         return []
 
     def card(self) -> Card:
-        """Return the members with their weights and costs as a table."""
         count = len(self.names_)
         costs = self.cost_text()
         shares = {"weight": [f"{w / self.weights_.sum():.4g}" for w in self.weights_]}

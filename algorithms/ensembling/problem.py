@@ -138,7 +138,6 @@ class EnsembleProblem(LibraryProblem):
 
     @classmethod
     def from_config(cls, config: EnsembleConfig) -> EnsembleProblem:
-        """Open or build the library (see :meth:`LibraryProblem.of_section`)."""
         return cls.of_section(config, max_count=config.max_count, score=config.score)
 
     @property
@@ -254,13 +253,6 @@ class EnsembleProblem(LibraryProblem):
         return None if (x > 0).any() else "expected a model picked at least once, found none"
 
     def decode(self, x: Array) -> Any:
-        """Return the fitted ensemble (see :mod:`algorithms.ensembling.model`) of a genome.
-
-        Raises
-        ------
-        InputError
-            The library has no fitted models, or one cannot be read.
-        """
         from algorithms.ensembling.model import (
             WeightedEnsembleClassifier,
             WeightedEnsembleRegressor,

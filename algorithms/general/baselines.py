@@ -66,7 +66,6 @@ class GridSearch(Algorithm):
             )
 
     def propose(self) -> Array | None:
-        """Return the next genomes, shape (at most batch, d); None after the last."""
         while self._next < self._total:
             stop = min(self._next + self.batch, self._total)
             digits = np.unravel_index(np.arange(self._next, stop), self._shape)
@@ -109,7 +108,6 @@ class RandomSearch(Algorithm):
         self.max_pending = 4 * batch
 
     def propose(self) -> Array:
-        """Draw the next batch, shape (batch, d)."""
         if self.sampling == "by_size":
             return self.space.sample_by_size(self.rng, self.batch)
         return self.space.sample(self.rng, self.batch)

@@ -119,7 +119,6 @@ class ParetoLocalSearch(Algorithm):
             self._step, self._queue = self.make_asynchronous(max_pending, batch), self._X
 
     def propose(self) -> Array | None:
-        """Return new genomes, shape (m, d): ``batch`` or more if possible, or those of a step."""
         if self._queue is None:
             drawn = self._next_batch()
         else:

@@ -53,11 +53,9 @@ class NSGAII(SteadyState):
         self._place: IntArray = np.zeros(0, dtype=np.int64)  # 0 for the best; equal for ties
 
     def propose(self) -> Array | None:
-        """Return new children, shape (at most population, d); at first random genomes."""
         return self.next_step()
 
     def children(self, n: int) -> Array | None:
-        """Return children of winners of binary tournaments."""
         if not len(self.genomes):
             return None
         first, second = self.rng.integers(len(self.genomes), size=(2, 2 * n))
@@ -67,7 +65,6 @@ class NSGAII(SteadyState):
         return self._moves.children(parents[:n], parents[n:], self.rng)
 
     def learn(self, batch: Evaluated) -> None:
-        """Keep the best of the members and of the candidates without errors."""
         rows = self.gathered(batch)
         if rows is None or not len(rows):
             return

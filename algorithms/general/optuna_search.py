@@ -57,14 +57,12 @@ class OptunaNSGAII(Algorithm):
         optuna.logging.set_verbosity(verbosity)
 
     def propose(self) -> Array:
-        """Return the trials of a generation, (population, d)."""
         assert isinstance(self.space, Partition)
         self._trials = [self._study.ask(self._genes) for _ in range(self.population)]
         rows = [[trial.params[gene] for gene in self._genes] for trial in self._trials]
         return self.space.repaired(np.array(rows))
 
     def learn(self, batch: Evaluated) -> None:
-        """Tell the study the losses of the trials, or that they failed."""
         losses = self.roles.losses(batch.values).tolist()
         violations = self.roles.violation(batch.values).tolist()
         results = zip(self._trials, losses, violations, batch.ok.tolist(), strict=True)

@@ -105,7 +105,6 @@ class PymooSearch(SteadyState):
         """Return pymoo's algorithm with a population size and the operators ``parts``."""
 
     def propose(self) -> Array | None:
-        """Return the children of the next generation, (at most population, d), or of a step."""
         if self.is_steady:
             return self.next_step()
         self._children = self._search.ask()
@@ -115,7 +114,6 @@ class PymooSearch(SteadyState):
         return np.array(self._children.get("X"), dtype=self.space.dtype)
 
     def learn(self, batch: Evaluated) -> None:
-        """Let the candidates without errors compete with the members."""
         rows = self.gathered(batch)
         if rows is None or not len(rows):
             return
@@ -129,7 +127,6 @@ class PymooSearch(SteadyState):
         self._children = None
 
     def children(self, n: int) -> Array | None:
-        """Return children of parents that pymoo selects."""
         search = self._search
         if not search.is_initialized:
             return None
@@ -150,7 +147,6 @@ class _Directed(PymooSearch):
     """A search around reference directions; unless asynchronous, it returns its members."""
 
     def outcome(self) -> Outcome:
-        """Return the ids of the feasible members."""
         if self.is_steady or not self._search.is_initialized:
             return Outcome()
         members = self._search.pop

@@ -143,7 +143,6 @@ class SparseNetworkClassifier(ClassifierMixin, BaseEstimator, DeployableModel): 
         return pd.DataFrame({"label": labels, "confidence": confidence}, index=frame.index)
 
     def save_into(self, files: ModelFiles) -> dict[str, Any]:
-        """Write weights, biases and mask; see :class:`~framework.models.model.DeployableModel`."""
         files.write_array(_WEIGHTS, np.where(self.mask_ != 0, self.weights_, np.float32(0)))
         files.write_array(_BIASES, self.biases_)
         files.write_array(_MASK, self.mask_)
@@ -169,7 +168,6 @@ class SparseNetworkClassifier(ClassifierMixin, BaseEstimator, DeployableModel): 
         )
 
     def card(self) -> Card:
-        """Return the connections of each layer as a table, and the threshold."""
         sizes = "-".join(map(str, self.sizes_.tolist()))
         rows, start = [], 0
         for layer, (n, m) in enumerate(zip(self.sizes_[:-1], self.sizes_[1:], strict=True)):

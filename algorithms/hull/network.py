@@ -188,7 +188,6 @@ class NetworkProblem(AnsweringProblem, Deployable):
 
     @classmethod
     def from_config(cls, config: NetworkConfig) -> Self:
-        """Load, split and encode the data of a configuration."""
         problem = cls(**load(config))
         problem.open_store()
         return problem
@@ -478,7 +477,6 @@ class NetworkProblem(AnsweringProblem, Deployable):
         return record_codes(asked.astype(searched.dtype), codes), record_codes(searched, y)
 
     def decode(self, x: Array) -> Any:
-        """Return the sparse network of a genome."""
         from algorithms.hull.model import SparseNetworkClassifier
 
         X = np.asarray(x)[np.newaxis]

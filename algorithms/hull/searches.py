@@ -194,7 +194,6 @@ class CHEMOA(HullSearch[ExactReference]):
         return np.arange(self._n)
 
     def learn(self, batch: Evaluated) -> None:
-        """Take the evaluations in, one by one; each costs a member."""
         rows, points, usable = self.scored(batch)
         for r in range(len(rows)):
             at = self._n
@@ -235,14 +234,12 @@ class _FastHullSearch(HullSearch[R]):
         self._history: list[tuple[int, float]] = []
 
     def learn(self, batch: Evaluated) -> None:
-        """Take the evaluations in, one by one."""
         self.absorb(*self.scored(batch))
         before, self._evaluated = self._evaluated, self._evaluated + len(batch)
         if self._evaluated // self.population > before // self.population:
             self._history.append((self._evaluated, self.vas))
 
     def outcome(self) -> Outcome:
-        """Return VAS, also on the way, the frontal members, and the share of queue deletions."""
         deleted, by_queue = self.deletions()
         findings = {"vas": self.vas, "by_queue": by_queue / max(deleted, 1)}
         evaluations, volumes = zip(*self._history, strict=True) if self._history else ((), ())
@@ -321,7 +318,6 @@ class FCHEMOA(_FastHullSearch[ExactReference]):
         return populations.members(self._arrays)
 
     def absorb(self, rows: Evaluated, points: Array, usable: BoolArray) -> None:
-        """Take evaluations in, one by one (Algorithm 7)."""
         populations.absorb(
             self._arrays,
             self.population,
@@ -342,7 +338,6 @@ class FCHEMOA(_FastHullSearch[ExactReference]):
         return populations.deletions(self._arrays)
 
     def frontal_ids(self) -> IntArray:
-        """Return the ids of the vertices of the hull, ascending."""
         return populations.frontal_ids(self._arrays)
 
 
@@ -391,7 +386,6 @@ class NDFCHEMOA(_FastHullSearch[GridReference]):
         return np.array(sorted([*self._frontal, *self._queue]), dtype=np.int64)
 
     def absorb(self, rows: Evaluated, points: Array, usable: BoolArray) -> None:
-        """Take evaluations in, one by one."""
         for r in range(len(rows)):
             slot = self._empty.pop()
             self.genomes[slot], self._ids[slot] = rows.X[r], rows.ids[r]
@@ -403,14 +397,12 @@ class NDFCHEMOA(_FastHullSearch[GridReference]):
 
     @property
     def vas(self) -> float:
-        """Volume of the hull, as a share of the cube."""
         return self.reference.share(self._hull.volume)
 
     def deletions(self) -> tuple[int, int]:
         return self._deleted, self._by_queue
 
     def frontal_ids(self) -> IntArray:
-        """Return the ids of the vertices of the hull, ascending."""
         return np.sort(self._ids[self._frontal])
 
     def _join(self, slot: int) -> bool:

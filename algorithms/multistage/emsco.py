@@ -153,7 +153,6 @@ class EMSCO(SteadyState):
         return Outcome(findings, returned=self._by_fitness[:1])
 
     def propose(self) -> Array | None:
-        """Return the children that fill up the next generation or, if asynchronous, one step's."""
         if self.is_steady:
             return self.next_step()
         if not len(self._generation):

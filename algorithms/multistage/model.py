@@ -356,7 +356,6 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         return next_step(self, record)
 
     def save_into(self, files: ModelFiles) -> dict[str, Any]:
-        """Write each stage's classifier; see :class:`~framework.models.model.DeployableModel`."""
         return write_model(self, files)
 
     def save_onnx(self, folder: str | PathLike[str]) -> list[Path]:
@@ -385,7 +384,6 @@ class MultiStageClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # 
         return model
 
     def card(self) -> Card:
-        """Return the text of the model's README."""
         return card_of(self)
 
     def _set(self, encoder: Encoder) -> None:

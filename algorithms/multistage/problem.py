@@ -245,13 +245,6 @@ class MultiStageProblem(AnsweringProblem, Deployable):
 
     @classmethod
     def from_config(cls, config: MultiStageConfig) -> MultiStageProblem:
-        """Load the data, split and encode them, and open the cache of sub-classifiers.
-
-        Raises
-        ------
-        InputError
-            The data, the costs or other keys cannot be used.
-        """
         problem = cls(**load(config))
         problem.open_store()
         return problem
@@ -394,7 +387,6 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         return X[evenly(n, _STARTS)]
 
     def answers(self, X: Array, part: Part = "search") -> Answers:
-        """Return what genomes answer to the records of a part, and what these pay."""
         records = self.records(part)
         assert records is not None
         return answers_of(self.space.checked(X), *self._asked(X, part), self.charges, records)
@@ -513,7 +505,6 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         return self.sub_classifiers.error_of(self._keys(x))
 
     def decode(self, x: Array) -> Any:
-        """Return the fitted :class:`~algorithms.multistage.model.MultiStageClassifier`."""
         from algorithms.multistage.model import MultiStageClassifier
         from framework.data.encoding import Encoder
 
@@ -541,7 +532,6 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         )
 
     def certified(self, model: Any, table: pd.DataFrame, answers: Answers) -> CertifiedCosts:
-        """Return what a model's answers pay, in fixed point, and the most that a record can pay."""
         most = float(model.cumulative_costs()[-1]) * self.cost_scale
         paid = {COST: table["cost"].to_numpy(dtype=np.float64)[np.newaxis] * self.cost_scale}
         if self.decision is None:

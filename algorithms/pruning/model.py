@@ -59,20 +59,7 @@ class PrunedVotingClassifier(WeightedEnsembleClassifier):
         self.threshold = threshold
 
     def fit(self, X: pd.DataFrame | Array, y: Array) -> Any:
-        """Fit a clone of each member.
-
-        Parameters
-        ----------
-        X : DataFrame or array (n, d)
-        y : (n,), two classes, the second one being positive
-
-        Raises
-        ------
-        InputError
-            The threshold is not a possible number of votes.
-        ValueError
-            There are more than two classes, or scikit-learn or a member refuses the data.
-        """
+        """Fit a clone of each member; of the two classes the second one is positive."""
         super().fit(X, y)
         size = len(self.models_)
         self._vote(size // 2 if self.threshold is None else self.threshold, 1)
@@ -135,7 +122,6 @@ class PrunedVotingClassifier(WeightedEnsembleClassifier):
         return ensemble
 
     def card(self) -> Card:
-        """Return the members with their costs as a table."""
         labels = [cell(str(label)) for label in self.classes_]
         count, costs = len(self.names_), self.cost_text()
         text = _TEXT.format(

@@ -162,7 +162,6 @@ class PruningProblem(LibraryProblem):
 
     @classmethod
     def from_config(cls, config: PruningConfig) -> PruningProblem:
-        """Open or build the library (see :meth:`LibraryProblem.of_section`)."""
         options = {"threshold": config.threshold, "pair_measure": config.pair_measure}
         return cls.of_section(config, config.models, **options)
 
@@ -260,13 +259,6 @@ class PruningProblem(LibraryProblem):
         return None if members.any() else "expected a member or more, found none"
 
     def decode(self, x: Array) -> Any:
-        """Return the fitted vote (see :mod:`algorithms.pruning.model`) of a genome.
-
-        Raises
-        ------
-        InputError
-            The library has no fitted models, or one cannot be read.
-        """
         from algorithms.pruning.model import PrunedVotingClassifier
 
         rows, thresholds = self.split(x[np.newaxis])

@@ -88,17 +88,14 @@ class Singles(CountsSearch):
         self._returned: IntArray = np.zeros(0, dtype=np.int64)
 
     def propose(self) -> Array | None:
-        """Return every model alone, shape (d, d)."""
         return self.singles()
 
     def learn(self, batch: Evaluated) -> None:
-        """Decide which models are returned."""
         feasible = batch.take(batch.ok & (self.roles.violation(batch.values) == 0.0))
         self._returned = self._chosen(feasible)
         self.done, self.reason = True, "every model was evaluated"
 
     def outcome(self) -> Outcome:
-        """Return the ids of the models returned."""
         return Outcome(returned=self._returned)
 
     def _chosen(self, rows: Evaluated) -> IntArray:

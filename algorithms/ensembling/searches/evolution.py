@@ -159,7 +159,6 @@ class EnsembleEvolution(CountsSearch):
         self._archive = self._new_archive()
 
     def propose(self) -> Array | None:
-        """Return all singles, then the start population, then children, shape (n, d)."""
         if self._learned < self._stage <= 2:
             return None  # the parents are not evaluated yet
         self._stage += 1
@@ -172,7 +171,6 @@ class EnsembleEvolution(CountsSearch):
         return self._children()
 
     def learn(self, batch: Evaluated) -> None:
-        """Put rows into the archive, and adapt the probabilities."""
         ok, marks = batch.ok, self._pending_marks.popleft()
         self._learned += 1
         rows = batch if not batch.errors else batch.take(ok)

@@ -70,7 +70,6 @@ class GES(CountsSearch):
         self._feasible: list[bool] = []
 
     def propose(self) -> Array | None:
-        """Return the ensemble with one more pick of each model, shape (at most d, d)."""
         X = (self._ensemble + self.singles())[self._ensemble < self.max_count]
         if len(X) == 0:
             self.done, self.reason = True, "every model is picked as often as can be"
@@ -78,7 +77,6 @@ class GES(CountsSearch):
         return X
 
     def learn(self, batch: Evaluated) -> None:
-        """Continue with the best candidate."""
         rows = batch.take(batch.ok) if batch.errors else batch
         if len(rows) == 0:
             self.done, self.reason = True, "every candidate of a step failed"
@@ -99,7 +97,6 @@ class GES(CountsSearch):
             self.done, self.reason = True, "the best possible loss"
 
     def outcome(self) -> Outcome:
-        """Return the ids of the steps' feasible ensembles, in order of the steps."""
         steps = [i for i, feasible in enumerate(self._feasible) if feasible]
         if self.use_best and steps:
             best = min(steps, key=lambda i: (self._losses[i], i))
@@ -174,7 +171,6 @@ class MultiGES(GES):
         self._single_costs: FloatArray = np.full((self.space.d, len(self.costs)), np.nan)
 
     def learn(self, batch: Evaluated) -> None:
-        """Continue with the candidate of the lowest score."""
         if not self._steps:
             self._single_costs[np.argmax(batch.X, axis=1)] = self._paid(batch)
         super().learn(batch)

@@ -79,7 +79,6 @@ class SmallEnsembles(CountsSearch):
         self._sets = self._all_sets()
 
     def propose(self) -> Array | None:
-        """Return the next ensembles, shape (at most batch, d); None after the last."""
         while self._size < self._sizes:
             shape = len(self._sets), len(self._patterns[self._size])
             if self._next < shape[0] * shape[1]:

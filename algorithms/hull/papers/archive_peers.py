@@ -256,7 +256,6 @@ class TwoArch2(PeerSearch):
         self._diverse: BoolArray = np.zeros(0, dtype=bool)
 
     def children(self) -> Array:
-        """Return recombined children, then mutants."""
         n, rng = self.population, self.rng
         convergent, diverse = np.flatnonzero(self._convergent), np.flatnonzero(self._diverse)
         pairs = convergent[rng.integers(len(convergent), size=(n, 2))]
@@ -271,7 +270,6 @@ class TwoArch2(PeerSearch):
         return np.concatenate([crossed, self._moves.mutate(mutants.copy(), rng)])
 
     def select(self) -> None:
-        """Update both archives with all new candidates."""
         new = len(self.X) - len(self._convergent)
         grown = np.ones(new, dtype=bool)
         convergent = np.flatnonzero(np.concatenate([self._convergent, grown]))
@@ -290,7 +288,6 @@ class TwoArch2(PeerSearch):
         self.keep(in_archives)
 
     def returned(self) -> IntArray:
-        """Return the diversity archive."""
         return np.flatnonzero(self._diverse)
 
 

@@ -78,7 +78,6 @@ class MOEADD(PeerSearch):
         return self.rng.choice(pool, 2, replace=len(pool) < 2)
 
     def select(self) -> None:
-        """Add the children one by one, and delete a member for each."""
         before = len(self._region)
         fresh = self.F[before:]
         self._region = np.concatenate([self._region, (unit(fresh) @ unit(self.W).T).argmax(axis=1)])
@@ -269,7 +268,6 @@ class MPSOD(PeerSearch):
         return parent, personal, best
 
     def learn(self, batch: Evaluated) -> None:
-        """Add the candidates that succeeded, with their positions and velocities."""
         assert self._waiting is not None
         ok = batch.ok
         self._evaluated += len(batch)
@@ -290,7 +288,6 @@ class MPSOD(PeerSearch):
         return Outcome(returned=self._whole)
 
     def select(self) -> None:
-        """Keep one member per direction: the best of the non-dominated ones in its region."""
         if self._empty:  # a random genome is the member of its direction wherever it lies
             return
         fresh = self.F[len(self._direction) :]

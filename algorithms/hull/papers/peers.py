@@ -80,12 +80,10 @@ class PeerSearch(Algorithm):
         self._feasible = np.zeros(0, dtype=bool)
 
     def propose(self) -> Array:
-        """Return random genomes at first, then a generation's children."""
         drawn = self.children() if len(self.X) else self._moves.first(self.population, self.rng)
         return drawn.astype(self.space.dtype)
 
     def learn(self, batch: Evaluated) -> None:
-        """Add the candidates that succeeded."""
         rows = batch.take(batch.ok) if batch.errors else batch
         if not len(rows):
             return
@@ -117,7 +115,6 @@ class PeerSearch(Algorithm):
         return np.arange(len(self.ids))
 
     def outcome(self) -> Outcome:
-        """Return the ids of the feasible members that the method returns."""
         rows = self.returned()
         return Outcome(returned=np.sort(self.ids[rows][self._feasible[rows]]))
 

@@ -382,14 +382,6 @@ class Exact(Algorithm):
         return self.__dict__
 
     def prepare(self, work: Preparation) -> None:
-        """Train the sub-classifiers and find the front.
-
-        Raises
-        ------
-        InputError
-            A sub-classifier cannot be trained, or dynamic programming reaches a limit and
-            ``bounds`` is false.
-        """
         if self._problem is not None:
             keys, done = self._problem.sub_classifiers.missing_sets(), 0
             for many in work.workers.build(keys):

@@ -250,13 +250,6 @@ class BaselineProblem(Problem, Deployable):
 
     @classmethod
     def from_config(cls, config: BaselineConfig) -> BaselineProblem:
-        """Load and split the data.
-
-        Raises
-        ------
-        InputError
-            The data, the costs or other keys cannot be used.
-        """
         table = load_table(config.dataset, aside=config.split.columns)
         division = divide(table, config.split)
         split = division.split
@@ -372,7 +365,6 @@ class Tuned(GridSearch):
         self._returned = -1
 
     def learn(self, batch: Evaluated) -> None:
-        """Keep the best point."""
         feasible = batch.ok & (self.roles.violation(batch.values) == 0.0)
         batch = batch.take(feasible)
         for i, number in enumerate(batch.ids.tolist()):

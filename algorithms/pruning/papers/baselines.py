@@ -74,7 +74,6 @@ class NamedRule(PruningSearch):
         return x
 
     def propose(self) -> Array | None:
-        """Return the rule's ensemble, once."""
         x = self.members().astype(np.int8)
         level = int(x.sum()) // 2
         if self.threshold != "majority" and not self.majority:
@@ -84,11 +83,9 @@ class NamedRule(PruningSearch):
         return self.rows(x[np.newaxis], [level])
 
     def learn(self, batch: Evaluated) -> None:
-        """Store the ensemble's id if it is feasible."""
         self._returned = self.feasible(batch)
 
     def outcome(self) -> Outcome:
-        """Return the ensemble, if it is feasible."""
         return Outcome(returned=self._returned)
 
 

@@ -336,13 +336,6 @@ class PrintedProgram(ProgramSearch):
             self._value = self._solution.value
 
     def propose(self) -> Array | None:
-        """Return the solver's ensemble, once.
-
-        Raises
-        ------
-        NoneFeasible
-            There is no ensemble that meets the demands, or none was found in time.
-        """
         solution = self._solution
         assert solution is not None
         if solution.x is None:

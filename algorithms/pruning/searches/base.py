@@ -347,7 +347,6 @@ class ProgramSearch(PruningSearch):
         self._returned: IntArray = np.zeros(0, dtype=np.int64)
 
     def learn(self, batch: Evaluated) -> None:
-        """Store the candidate's id, and whether it is feasible."""
         self._id, self._returned = int(batch.ids[0]), self.feasible(batch)
 
     def none_meets(self) -> str:

@@ -89,7 +89,6 @@ class IntegerProgram(ProgramSearch):
             )
 
     def prepare(self, work: Preparation) -> None:
-        """Take steps until the proof is complete or the budget is spent."""
         solver = self._resumed(work)
         if solver is None:
             work.report("first ensemble and bound", 0, 1)
@@ -119,7 +118,6 @@ class IntegerProgram(ProgramSearch):
             work.checkpoints[_CHECKPOINT] = self._packed(solver)
 
     def propose(self) -> Array | None:
-        """Return the best ensemble, once."""
         solver = self._solver
         assert solver is not None
         if solver.incumbent is None:

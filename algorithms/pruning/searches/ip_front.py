@@ -121,7 +121,6 @@ class ExactFront(PruningSearch):
         self._exact = True
 
     def prepare(self, work: Preparation) -> None:
-        """Solve the cells, divided among the workers."""
         of_cells: list[list[Solved]] = work.map(
             "cells of the front",
             solve_cell,
@@ -139,7 +138,6 @@ class ExactFront(PruningSearch):
             self._solves += result
 
     def propose(self) -> Array | None:
-        """Return the ensembles of all solves, each once."""
         assert self._solves is not None
         points = [(s.x, s.threshold) for s in self._solves if s.x is not None]
         if not points:
