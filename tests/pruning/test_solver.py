@@ -28,7 +28,6 @@ from algorithms.pruning.branch_and_bound.relaxation import Relaxation, closure_b
 from algorithms.pruning.branch_and_bound.solver import BranchAndBound, share_of_gap
 from algorithms.pruning.diversity import Demand, demand_of, pair_table
 from algorithms.pruning.votes import VoteTable, Weights, rates_of, weights_of
-from framework.errors import InputError
 from tests.conftest import examples
 
 
@@ -339,11 +338,3 @@ def test_gaps_are_shares_of_the_value():
     assert share_of_gap(-9.0, -10.0) == pytest.approx(0.1)
     assert share_of_gap(3.0, 3.0) == share_of_gap(0.0, 0.0) == 0.0
     assert share_of_gap(1.0, 0.0) == float("inf")
-
-
-@pytest.mark.parametrize(("most", "demand"), [(0, None), (1, Demand(0.1, 0.2))])
-def test_too_few_members_are_refused(most, demand):
-    votes, y = pool(4, 20, 0)
-    must = Requirements(max_members=most, demand=demand, credit=np.zeros((4, 4)))
-    with pytest.raises(InputError, match="max_members: expected at least"):
-        Instance.of(VoteTable.of(votes, y), Weights(), must)

@@ -19,7 +19,6 @@ from algorithms.ensembling.means import add_members
 from algorithms.pruning.diversity import Demand
 from algorithms.pruning.votes import VoteTable, Weights
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
-from framework.errors import InputError
 from framework.jit import njit
 
 _EXACT = 2.0**53
@@ -103,19 +102,7 @@ class Requirements:
         return max(self.fewest, 1 if self.demand is None else 2)
 
     def of_pool(self, k: int) -> Requirements:
-        """Return the requirements with ``max_members`` set for a pool of ``k`` classifiers.
-
-        Raises
-        ------
-        InputError
-            ``max_members`` is below 1 (below 2 with a demand of diversity).
-        """
-        if self.max_members is not None and self.max_members < self.min_members:
-            raise InputError(
-                f"max_members: expected at least {self.min_members}"
-                f"{' (diversity is between members)' if self.demand else ''}, found "
-                f"{self.max_members}"
-            )
+        """Return the requirements with ``max_members`` set for a pool of ``k`` classifiers."""
         most = k if self.max_members is None else min(self.max_members, k)
         credit = self.credit if self.demand is not None else None
         return replace(self, max_members=most, credit=credit)
@@ -182,11 +169,6 @@ class Instance:
 
         A pattern's net weight is over the records of both classes. Patterns of net weight 0 are
         left out unless they matter to a cap. Correct for any real weights.
-
-        Raises
-        ------
-        InputError
-            See :meth:`Requirements.of_pool`.
         """
         required = (requirements or Requirements()).of_pool(table.k)
         c, constant = table.net_weights(weights)
@@ -214,10 +196,7 @@ class Instance:
     def with_cap(
         cls, table: VoteTable, cap: int, requirements: Requirements | None = None
     ) -> Instance:
-        """Maximise true positives with at most ``cap`` false positives (epsilon-constraint).
-
-        Raises as :meth:`of` does.
-        """
+        """Maximise true positives with at most ``cap`` false positives (epsilon-constraint)."""
         required = requirements or Requirements()
         caps = (*required.caps, Cap(Weights(0, 0, 0, 1), float(cap)))
         return cls.of(table, Weights(1, 0, 0, 0), replace(required, caps=caps))
