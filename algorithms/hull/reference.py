@@ -6,14 +6,13 @@ import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import combinations, product
-from typing import Protocol
 
 import numpy as np
 from scipy.spatial import ConvexHull, QhullError
 
 from algorithms.hull.kernels.hull3d import MOST_STEPS, MOST_VOLUME, Hull3D
 from algorithms.hull.kernels.hull_nd import MOST_DIMENSIONS, most_steps
-from framework.arrays import Array, BoolArray, FloatArray, IntArray
+from framework.arrays import BoolArray, FloatArray, IntArray
 from framework.errors import InputError
 from framework.jit import njit
 from framework.roles import Roles
@@ -28,17 +27,6 @@ Point = tuple[int, int, int]
 
 NEAR = 1e-9
 """Greatest distance, as a share of the cube, at which a point counts as in the hyperplane of R."""
-
-
-class ReferencePoints(Protocol):
-    """The part of R that a hull search needs."""
-
-    corners: int
-    """Number of points of R."""
-
-    def normalised(self, losses: FloatArray) -> tuple[Array, BoolArray]:
-        """Return losses, shape (n, m), as points of the cube, and which of them may be vertices."""
-        ...
 
 
 class ExactReference:

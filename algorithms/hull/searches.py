@@ -15,7 +15,6 @@ from algorithms.hull.kernels.hull_nd import HullND
 from algorithms.hull.reference import (
     ExactReference,
     GridReference,
-    ReferencePoints,
     exact_reference,
     grid_reference,
 )
@@ -35,7 +34,7 @@ Points = Annotated[list[list[Rate]], Field(min_length=2)]
 
 _MODES = {"oldest": populations.OLDEST, "birth": populations.BIRTH, "random": populations.RANDOM}
 
-R = TypeVar("R", bound=ReferencePoints)
+R = TypeVar("R", bound=ExactReference | GridReference)
 
 
 class HullSearch(SteadyState, Generic[R]):

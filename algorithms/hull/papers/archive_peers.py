@@ -291,11 +291,6 @@ class TwoArch2(PeerSearch):
         return np.flatnonzero(self._diverse)
 
 
-def _to_unit_range(F: FloatArray) -> FloatArray:
-    low, high = F.min(axis=0), F.max(axis=0)
-    return np.ascontiguousarray((F - low) / np.where(high > low, high - low, 1.0))
-
-
 @njit
 def _least_epsilon(F: FloatArray, size: int) -> BoolArray:
     """Delete the row with the least fitness by the epsilon indicator until ``size`` are left."""
@@ -327,9 +322,9 @@ def _least_epsilon(F: FloatArray, size: int) -> BoolArray:
 
 
 def _convergence(F: FloatArray, size: int) -> BoolArray:
-    if len(F) <= size:
-        return np.ones(len(F), dtype=bool)
-    members: BoolArray = _least_epsilon(_to_unit_range(F), size)
+    span = np.ptp(F, axis=0)
+    scaled = (F - F.min(axis=0)) / np.where(span > 0, span, 1.0)
+    members: BoolArray = _least_epsilon(np.ascontiguousarray(scaled), size)
     return members
 
 
