@@ -361,26 +361,14 @@ class ProgramSearch(PruningSearch):
         metric, multiple = metric_of(self._weights, *self.votes.totals)
         if self._fraction is not None:
             metric, multiple = self._fraction.name, 1.0
-        metric = metric or "weighted_sum"
-        row = certificate(metric, value / multiple, bound / multiple, self._conditions)
-        return as_columns([{"id": self._id, **row, **more}])
+        row = {"id": self._id, "metric": metric or "weighted_sum", "value": value / multiple}
+        return as_columns([{**row, "bound": bound / multiple, **self._conditions, **more}])
 
 
 def metric_of(weights: Weights, n0: int, n1: int) -> tuple[str, float]:
     """Return the metric that a weighted sum is a multiple of, with the factor; or ("", 1)."""
     rates = rates_of(n0, n1).items()
     return next(((name, rate.of) for name, rate in rates if rate.weights == weights), ("", 1.0))
-
-
-def certificate(
-    metric: str, value: float, bound: float, conditions: Mapping[str, float]
-) -> dict[str, Any]:
-    """Return a row of ``certificates.csv``.
-
-    It states that no candidate which keeps the conditions, columns ``at_most_NAME`` and
-    ``at_least_NAME``, has ``metric`` above ``bound``.
-    """
-    return {"metric": metric, "value": value, "bound": bound, **conditions}
 
 
 def as_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Array]:

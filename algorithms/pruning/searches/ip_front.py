@@ -20,13 +20,7 @@ from algorithms.pruning.branch_and_bound.fractions import BestFraction
 from algorithms.pruning.branch_and_bound.instance import Budget, Instance, Requirements
 from algorithms.pruning.branch_and_bound.solver import BranchAndBound
 from algorithms.pruning.rate_rows import Fraction
-from algorithms.pruning.searches.base import (
-    WEIGHTED,
-    PruningSearch,
-    as_columns,
-    certificate,
-    metric_of,
-)
+from algorithms.pruning.searches.base import WEIGHTED, PruningSearch, as_columns, metric_of
 from algorithms.pruning.votes import VoteTable, Weights, weights_of
 from framework.algorithm import Outcome
 from framework.arrays import Array, FloatArray
@@ -182,10 +176,10 @@ class ExactFront(PruningSearch):
         }
         rows = []
         for s in solves:
-            bound = max(s.bound, 0.0) / self._multiple
             value = s.value / self._multiple if s.x is not None else float("nan")
-            row = certificate(self.metric, value, bound, self._condition(s.at_most))
-            rows.append({**row, "taken": s.taken, "closed": s.closed})
+            bound = max(s.bound, 0.0) / self._multiple
+            row = {"metric": self.metric, "value": value, "bound": bound}
+            rows.append({**row, **self._condition(s.at_most), "taken": s.taken, "closed": s.closed})
         return Outcome(findings, tables={"certificates": as_columns(rows)})
 
     def _condition(self, at_most: float) -> dict[str, float]:
