@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from framework.arrays import evenly
 from framework.batch import Evaluated
 from framework.errors import InputError, JournalError
 from framework.experiment.config import RunConfig, check
@@ -157,9 +158,7 @@ def minimize(
 
 def _some(rows: Evaluated) -> Evaluated:
     """Return a few evaluations that are spread over all."""
-    return rows.take(
-        np.unique(np.linspace(0, max(len(rows) - 1, 0), min(_AGAIN, len(rows)), dtype=np.int64))
-    )
+    return rows.take(evenly(len(rows), _AGAIN))
 
 
 def _refuse_another(problem: PythonFunction, run_dir: RunDir) -> None:

@@ -19,6 +19,7 @@ from framework.analysis.indicators import Indicator, Judged
 from framework.analysis.report import scenarios
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem
+from framework.pareto import nondominated
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -120,12 +121,9 @@ def claims_of(means: Means, thresholds: Mapping[str, float]) -> list[Claim]:
 
 def _dominated(means: Mapping[str, Mapping[str, float]]) -> bool:
     """Return whether a baseline is at least as good as EMSCO in everything, and better in one."""
-    losses = {
-        method: np.array([-row["coverage"], -row["accuracy"], row["cost"]])
-        for method, row in means.items()
-    }
-    of_emsco = losses.pop(EMSCO)
-    return any((other <= of_emsco).all() and (other < of_emsco).any() for other in losses.values())
+    rows = [means[EMSCO], *means.values()]
+    losses = np.array([[-row["coverage"], -row["accuracy"], row["cost"]] for row in rows])
+    return not nondominated(losses)[0]
 
 
 def _means(comparison: Comparison, column: str = "mean") -> Means:
