@@ -20,7 +20,7 @@ To add another kind of row, write a method like ``_diversity_rows`` and call it 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -106,14 +106,15 @@ class Relaxation:
         fixed = rows.count
         self._cut_rows(rows, cuts, box)
         cost, lower, upper = self._columns_of(box, limits)
-        start, index, value, row_lower, row_upper = rows.arrays()
+        table, row_lower, row_upper = rows.table()
         solver = highspy.Highs()
         for name, setting in _OPTIONS.items():
             solver.setOptionValue(name, setting)
         continuous = np.zeros(self.columns, dtype=np.int32)
-        sizes = (self.columns, rows.count, len(value), _BY_ROWS, _MAXIMISE)
-        program = (cost, lower, upper, row_lower, row_upper, start, index, value, continuous)
-        solver.passModel(*sizes, 0.0, *program)
+        sizes = (self.columns, rows.count, table.nnz, _BY_ROWS, _MAXIMISE)
+        entries = table.indptr[:-1], table.indices, table.data
+        bounds = cost, lower, upper, row_lower, row_upper
+        solver.passModel(*sizes, 0.0, *bounds, *entries, continuous)
         if basis is not None and status is not None:
             start_basis = highspy.HighsBasis()
             new = np.full(len(cuts) - len(status), int(highspy.HighsBasisStatus.kBasic))
@@ -130,7 +131,7 @@ class Relaxation:
         solution, final = solver.getSolution(), solver.getBasis()
         point = np.array(solution.col_value)
         dual = np.array(solution.row_dual)
-        bound = safe_bound(dual, cost, lower, upper, start, index, value, row_lower, row_upper)
+        bound = safe_bound(dual, table, *bounds)
         column_status = np.array([int(s) for s in final.col_status], dtype=np.int8)
         row_status = np.array([int(s) for s in final.row_status], dtype=np.int8)
         binding = row_status[fixed:] != int(highspy.HighsBasisStatus.kBasic)
@@ -340,19 +341,14 @@ class Rows:
         self._upper.append(upper)
         self.count += len(upper)
 
-    def arrays(self) -> tuple[Array, Array, FloatArray, FloatArray, FloatArray]:
-        """Return the starts, column indices, values, lower and upper bounds, row by row."""
-        row, column = np.concatenate(self._row), np.concatenate(self._column)
-        value = np.concatenate(self._value)
-        order = np.lexsort((column, row))
-        starts = np.searchsorted(row[order], np.arange(self.count)).astype(np.int32)
-        return (
-            starts,
-            column[order].astype(np.int32),
-            np.ascontiguousarray(value[order]),
-            np.concatenate(self._lower),
-            np.concatenate(self._upper),
-        )
+    def table(self) -> tuple[Any, FloatArray, FloatArray]:
+        """Return the rows as a sparse array (rows, columns), and their lower and upper bounds."""
+        from scipy.sparse import csr_array
+
+        places = np.concatenate(self._row), np.concatenate(self._column)
+        entries = np.concatenate(self._value), places
+        rows = csr_array(entries, shape=(self.count, self.columns))
+        return rows, np.concatenate(self._lower), np.concatenate(self._upper)
 
     def _take(self, row: Array, column: Array, value: Array) -> None:
         keep = np.asarray(value) != 0
@@ -363,12 +359,10 @@ class Rows:
 
 def safe_bound(
     dual: FloatArray,
+    table: Any,
     cost: FloatArray,
     lower: FloatArray,
     upper: FloatArray,
-    start: Array,
-    index: Array,
-    value: FloatArray,
     row_lower: FloatArray,
     row_upper: FloatArray,
 ) -> float:
@@ -380,9 +374,7 @@ def safe_bound(
     """
     y = np.where(np.isinf(row_upper), np.minimum(dual, 0.0), dual)
     y = np.where(np.isinf(row_lower), np.maximum(y, 0.0), y)
-    lengths = np.diff(np.append(start, len(value)))
-    taken = np.bincount(index, weights=value * np.repeat(y, lengths), minlength=len(cost))
-    reduced = cost - taken
+    reduced = cost - table.T @ y
     with np.errstate(invalid="ignore"):
         sides = np.where(y > 0, y * row_upper, np.where(y < 0, y * row_lower, 0.0))
     columns = np.maximum(reduced * lower, reduced * upper)
