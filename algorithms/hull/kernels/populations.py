@@ -357,14 +357,15 @@ def worst(
     vertices, inside = level(state, fixed, points, rest)
     same = _redundant(points, rest, inside)
     if len(same):
-        return _oldest(same, ids)
+        return int(same[ids[same].argmin()])  # the oldest
     if len(rest) < len(points):
-        return _oldest(np.flatnonzero(~usable), ids)
+        unusable = np.flatnonzero(~usable)
+        return int(unusable[ids[unusable].argmin()])
     while len(inside):
         rest = rest[inside]
         vertices, inside = level(state, fixed, points, rest)
         if len(vertices) == 0:  # only points on the boundary of the fixed points' hull are left
-            return _oldest(rest, ids)
+            return int(rest[ids[rest].argmin()])
     best, least = -1, hull3d.MOST_LOST
     for k in vertices:
         lost = hull3d.contribution(state, len(fixed) + k, least)
@@ -406,12 +407,3 @@ def _redundant(points: IntArray, rows: IntArray, inside: IntArray) -> IntArray:
                 n += 1
                 break
     return positions[:n]
-
-
-@njit
-def _oldest(rows: IntArray, ids: IntArray) -> int:
-    best = rows[0]
-    for row in rows:
-        if ids[row] < ids[best]:
-            best = row
-    return int(best)
