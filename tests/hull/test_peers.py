@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from algorithms.general.pymoo_searches import RVEA
-from algorithms.hull.kernels.hull3d import Hull3D
 from algorithms.hull.papers import archive_peers, decomposition_peers
 from algorithms.hull.papers.archive_peers import ARMOEA, TwoArch2
 from algorithms.hull.papers.decomposition_peers import MOEADD, MPSOD
+from algorithms.hull.papers.indicators import vas
 from algorithms.hull.papers.peers import crowding, lattice, neighbours
 from algorithms.hull.reference import ExactReference
 from framework.errors import InputError
@@ -21,12 +21,6 @@ from tests.hull.cloud import searched
 from tests.landscape import generations
 
 HORIZON = 6000
-
-
-def vas(problem, losses):
-    reference = ExactReference(problem.anchors(problem.metric_names))
-    points, usable = reference.normalised(losses)
-    return reference.share(Hull3D(np.concatenate([reference.fixed, points[usable]])).volume6)
 
 
 @pytest.mark.quick(1)
@@ -45,7 +39,8 @@ def test_vas_is_near_the_papers(cls, parameters, zed1, zejd1):
     for name, expected in (("zed1", zed1), ("zejd1", zejd1)):
         problem = FunctionProblem(name)
         algorithm = searched(cls, problem, HORIZON, **parameters)
-        found = vas(problem, algorithm.F[algorithm.returned()])
+        reference = ExactReference(problem.anchors(problem.metric_names))
+        found = vas(algorithm.F[algorithm.returned()], reference)
         assert found == pytest.approx(expected, rel=0.03 if cls is MPSOD else 0.02)
 
 

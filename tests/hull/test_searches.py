@@ -33,9 +33,8 @@ def test_every_decision_is_the_twins(mode, anchors, steps, seed):
         outcome = algorithm.outcome()
         assert outcome.returned.tolist() == sorted(id for id, _ in twin.frontal)
         assert outcome.findings["vas"] == algorithm.reference.share(twin.volume6())
-        members = populations.population(algorithm._arrays)
-        queued = members.ids[members.queue[: members.counts[1]]].tolist()
-        assert queued == [id for id, _ in twin.queue]
+        of = populations.population(algorithm._arrays)
+        assert of.ids[of.queue[: of.counts[1]]].tolist() == [id for id, _ in twin.queue]
 
 
 @pytest.mark.parametrize("steps", [3, 8, 1 << 20])
