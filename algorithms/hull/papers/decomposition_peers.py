@@ -118,7 +118,7 @@ def _pbi(
 def _victim(layers: IntArray, region: IntArray, pbi: FloatArray, directions: int) -> int:
     """Return the row to delete (the paper's Algorithms 5 and 6)."""
     crowd = np.bincount(region, minlength=directions)
-    load = np.bincount(region, weights=pbi, minlength=directions)
+    load = np.bincount(region, weights=pbi, minlength=directions).astype(np.float64)
     among = layers == layers.max()
     place = _most_crowded(region, among, crowd, load)
     if crowd[place] == 1:

@@ -174,7 +174,7 @@ class ExactFront(PruningSearch):
             "iterations": sum(s.iterations for s in solves),
             "area": {"lower": lower, "upper": upper, "between": upper - lower},
         }
-        rows = []
+        rows: list[dict[str, Any]] = []
         for s in solves:
             value = s.value / self._multiple if s.x is not None else float("nan")
             bound = max(s.bound, 0.0) / self._multiple
