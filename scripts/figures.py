@@ -46,7 +46,7 @@ from framework.analysis.report import claims_table
 from framework.arrays import Array, FloatArray
 from framework.errors import InputError, ParetolabError
 from framework.experiment.config import RunConfig, TrackingConfig, changed, load_config
-from framework.experiment.single_run import make_problem, make_roles
+from framework.experiment.single_run import make_problem
 from framework.front import Front
 from framework.problem import Problem
 from framework.run.driver import search
@@ -280,7 +280,7 @@ def elites(options: argparse.Namespace) -> Page:
 
 def elite_counts(config: RunConfig, problem: Any, best: set[Any], run: int) -> FloatArray:
     """Return how many of the vectors ``best`` are in each generation of a run, shape (n,)."""
-    roles, seed = make_roles(config, problem), config.seed + run
+    roles, seed = config.roles(problem), config.seed + run
     algorithm = config.algorithm.make(problem, roles, seed)
     assert isinstance(algorithm, EMSCO)
     counts = np.zeros(config.budget.generations or GENERATIONS)
@@ -341,7 +341,7 @@ def _config(options: argparse.Namespace, name: str, *changes: str) -> RunConfig:
 
 def _exact_front(config: RunConfig, problem: Any) -> Front:
     exact = changed(config, {"algorithm.kind": "exact"}, Path("figures"))
-    algorithm = exact.algorithm.make(problem, make_roles(exact, problem), exact.seed)
+    algorithm = exact.algorithm.make(problem, exact.roles(problem), exact.seed)
     return search(problem, algorithm, SerialEvaluator(problem), budget=Budget(generations=1))
 
 

@@ -21,9 +21,9 @@ from framework.cli.tables import checked
 from framework.cli.trust import effects_of, result_of
 from framework.components import building_nothing
 from framework.errors import InputError, NotBuiltError, ParetolabError, listed
-from framework.experiment.config import ConstraintConfig, RunConfig, load_config, read_yaml
+from framework.experiment.config import RunConfig, load_config, read_yaml
 from framework.experiment.estimate import built_first, candidates_of, estimate, memory_warning
-from framework.experiment.single_run import make_problem, make_roles
+from framework.experiment.single_run import make_problem
 from framework.problem import Problem
 
 _ROWS_A_WORKER = 4  # max_pending per worker, below which workers wait for each other
@@ -92,10 +92,11 @@ def _checked(args: argparse.Namespace) -> Result:
     lines += [("warning", doubt) for doubt in doubts if doubt]
     lines += built_first(put_off)
     size, resources = problem.space.size, config.cluster.resources.shape()
+    limits = algorithm.roles.limits_of_constraints()
     lines += [
         ("candidates", f"{problem.space!r}" + (f", {_number(size)} in all" if size else "")),
         ("objectives", ", ".join(f"{o.metric} ({o.sense})" for o in config.objectives)),
-        ("constraints", ", ".join(map(_bounds, config.constraints)) or "none"),
+        ("constraints", ", ".join(f"{m} {sign} {x:g}" for m, sign, x in limits) or "none"),
         ("algorithm", ", ".join(f"{k}={v}" for k, v in config.algorithm)),
         ("others fit", ", ".join(n for n in fitting(problem) if n != kind) or "none"),
         ("plan", algorithm.plan or "as the budget goes"),
@@ -122,7 +123,7 @@ def _made(config: RunConfig) -> tuple[Problem, Algorithm]:
     except InputError as error:
         raise InputError("\n".join([str(error), *_misspelt(config)])) from error
     try:
-        roles = make_roles(config, problem)
+        roles = config.roles(problem)
     except InputError as error:
         lines = [str(error)]
         if kind not in (others := fitting(problem)):
@@ -169,8 +170,3 @@ def _max_pending_advice(config: RunConfig, rows: int | None) -> Iterator[str]:
 def _number(size: int) -> str:
     """Return a number as text, or only its order of magnitude if it is large."""
     return f"{size:,}" if size < 10**15 else f"about 10^{math.log10(size):.0f}"
-
-
-def _bounds(constraint: ConstraintConfig) -> str:
-    bounds = [("<=", constraint.at_most), (">=", constraint.at_least)]
-    return ", ".join(f"{constraint.metric} {sign} {x:g}" for sign, x in bounds if x is not None)

@@ -32,7 +32,7 @@ from framework.experiment.expected import (
 from framework.experiment.export import load_problem
 from framework.experiment.options import ProblemOptions
 from framework.experiment.run_dir import RunDir
-from framework.experiment.single_run import make_problem, make_roles
+from framework.experiment.single_run import make_problem
 from framework.front import Front
 from framework.problem import Problem
 from framework.roles import Roles
@@ -258,7 +258,7 @@ class RunSource(Source):
         return make_problem(self._config.model_copy(update={"problem": options}))
 
     def _roles(self, problem: Problem) -> Roles:
-        return make_roles(self._config, problem)
+        return self._config.roles(problem)
 
     def _evidence(self, problem: Problem, **more: Any) -> Evidence | None:
         beside = None

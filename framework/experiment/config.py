@@ -34,7 +34,8 @@ from framework import registry
 from framework.errors import InputError, command
 from framework.experiment.options import AlgorithmOptions, Options, ProblemOptions
 from framework.parallel.config import ClusterConfig
-from framework.roles import Constraint, Objective
+from framework.problem import Problem
+from framework.roles import Constraint, Objective, Roles
 from framework.security import (
     CONFIG_BYTES,
     CONFIG_TEXT,
@@ -167,11 +168,11 @@ class RunConfig(Section):
         budget = info.data.get("budget")  # none where it is wrong
         return algorithm if budget is None else with_horizon(algorithm, budget)
 
-    def objective_roles(self) -> list[Objective]:
-        return [Objective(o.metric, o.sense, o.worst) for o in self.objectives]
-
-    def constraint_roles(self) -> list[Constraint]:
-        return [Constraint(c.metric, c.at_most, c.at_least) for c in self.constraints]
+    def roles(self, problem: Problem) -> Roles:
+        """Return the roles that it gives the problem's metrics."""
+        objectives = [Objective(**o.model_dump()) for o in self.objectives]
+        constraints = [Constraint(**c.model_dump()) for c in self.constraints]
+        return Roles(problem.metrics, objectives, constraints)
 
     def dump(self) -> str:
         """Return it as the content of a YAML file."""

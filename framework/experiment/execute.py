@@ -22,7 +22,6 @@ from framework.experiment.single_run import (
     SingleRun,
     evaluator_for,
     make_problem,
-    make_roles,
 )
 from framework.files import LOCK, new_directory, remove_directory, write_whole
 from framework.problem import Deployable, Problem
@@ -217,7 +216,7 @@ def execute(
                     if repeat.about_file.is_file():
                         repeat.check_problem(problem)
                 run_dir.write_config(config)
-                run_dir.write_about(problem, make_roles(config, problem), **about)
+                run_dir.write_about(problem, config.roles(problem), **about)
                 for follower in callbacks:
                     follower.on_start()
                 summary = run_repeats(

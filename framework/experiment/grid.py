@@ -129,8 +129,7 @@ def check_names(
     indicators = registry.names("indicators")
     for case in cases.values():
         listed = [metric.name for metric in case.problem.registered_class.known_metrics]
-        used = [role.metric for role in case.objective_roles()]
-        used += [role.metric for role in case.constraint_roles()]
+        used = [*(o.metric for o in case.objectives), *(c.metric for c in case.constraints)]
         indicators = [*dict.fromkeys([*indicators, *listed, *used])]
     places, methods = [*dict.fromkeys([*scenarios, *cases])], list(section.methods)
     wanted = [(f"{where}.pages", name, registry.names("pages")) for name in section.pages]

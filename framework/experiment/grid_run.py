@@ -28,7 +28,6 @@ from framework.experiment.single_run import (
     DONE,
     FAILED,
     INTERRUPTED,
-    make_roles,
 )
 from framework.files import write_whole
 from framework.problem import Deployable
@@ -179,7 +178,7 @@ def check_runs(
             continue
         metrics |= {metric.name: metric for metric in problem.metrics}
         try:
-            roles = make_roles(run.config, problem)
+            roles = run.config.roles(problem)
             algorithm = run.config.algorithm.make(problem, roles, run.config.seed)
         except InputError as error:
             messages.append(f"experiment: {run.method or 'reference'} on {run.case}: {error}")
@@ -202,7 +201,7 @@ def _without_true_front(grid: Grid, problems: Problems) -> list[str]:
     for case, config in grid.cases.items():
         try:
             problem = problems.of(config)
-            true_losses(problem, make_roles(config, problem), reference.points)
+            true_losses(problem, config.roles(problem), reference.points)
         except InputError as error:
             messages.append(f"experiment: {case}: {error}")
         except NotBuiltError:
@@ -231,6 +230,6 @@ def _write_start(grid: Grid, out: RunDir, problems: Problems) -> None:
     problem = problems.of(grid.base)
     write_whole(out.experiment_file, grid.dump())
     about = {"uid": uid_of(out), "data": dict(problem.describe())}
-    out.write_about(problem, make_roles(grid.base, problem), **about)
+    out.write_about(problem, grid.base.roles(problem), **about)
     out.write_config(grid.base)
     out.summary_file.unlink(missing_ok=True)  # it is running again

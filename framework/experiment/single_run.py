@@ -30,7 +30,6 @@ from framework.journal import Journal
 from framework.parallel.config import uses_ray, using_workers
 from framework.preparation import Checkpoints
 from framework.problem import Deployable, Problem
-from framework.roles import Roles
 from framework.run.driver import Callback, Driver, Progress, StoppingCriterion
 from framework.run.evaluator import Evaluator, SerialEvaluator
 from framework.run.interruption import Interruption
@@ -56,11 +55,6 @@ def make_problem(config: RunConfig, address: str | None = None) -> Problem:
     with using_workers(config.workers, address):
         problem: Problem = options.registered_class.from_config(options)
     return problem
-
-
-def make_roles(config: RunConfig, problem: Problem) -> Roles:
-    """Return the roles that a configuration gives the problem's metrics."""
-    return Roles(problem.metrics, config.objective_roles(), config.constraint_roles())
 
 
 class LastProgress(Callback):
@@ -188,7 +182,7 @@ class SingleRun:
         self._evaluator, self._callbacks, self._evaluated_by = evaluator, callbacks, evaluated_by
         self._about, self._report = about or {}, report
         self._stopping_criterion, self._alternatives = stopping_criterion, alternatives
-        self._roles = make_roles(config, problem)
+        self._roles = config.roles(problem)
         self._algorithm = config.algorithm.make(problem, self._roles, config.seed)
         self._stack = ExitStack()
         self._last = LastProgress()

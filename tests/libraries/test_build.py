@@ -21,7 +21,7 @@ from framework.batch import Evaluated
 from framework.data.datasets import load_table
 from framework.errors import InputError
 from framework.experiment.config import RunConfig, check
-from framework.experiment.single_run import make_problem, make_roles
+from framework.experiment.single_run import make_problem
 from framework.libraries import build as building
 from framework.libraries import training
 from framework.libraries.build import build_library, obtain_library
@@ -119,7 +119,7 @@ def front_of(raw: dict[str, Any]) -> Evaluated:
     """Return what a short search finds, every metric of it."""
     checked = check(RunConfig, raw, Path("felt.yaml"))
     problem = make_problem(checked)
-    algorithm = checked.algorithm.make(problem, make_roles(checked, problem), checked.seed)
+    algorithm = checked.algorithm.make(problem, checked.roles(problem), checked.seed)
     return search(problem, algorithm, SerialEvaluator(problem), budget=checked.budget).rows
 
 

@@ -12,7 +12,7 @@ from framework.components import BuildCost
 from framework.experiment import estimate as estimates
 from framework.experiment.config import load_config
 from framework.experiment.estimate import estimate
-from framework.experiment.single_run import make_problem, make_roles
+from framework.experiment.single_run import make_problem
 from framework.machine import machine_memory, resident_memory
 from tests.command import small, write
 from tests.experiment.test_experiment import command
@@ -66,7 +66,7 @@ def test_work_grows_as_newtons_method_does(table_file):
 def test_the_first_generation_is_told_where_it_takes_long(tmp_path, monkeypatch):
     config = load_config(write(tmp_path / "small.yaml", small()))
     problem = make_problem(config)
-    roles = make_roles(config, problem)
+    roles = config.roles(problem)
 
     def fresh():
         return config.algorithm.make(problem, roles, config.seed)
@@ -91,7 +91,7 @@ def test_exact_searches_are_not_asked_ahead(tmp_path):
     config = load_config(write(tmp_path / "exact.yaml", raw))
     problem = make_problem(config)
     needs = estimate(
-        problem, config.algorithm.make(problem, make_roles(config, problem), config.seed), None
+        problem, config.algorithm.make(problem, config.roles(problem), config.seed), None
     )
     assert (needs.parts, problem.n_components) == (0, 0)
 

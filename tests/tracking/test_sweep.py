@@ -11,7 +11,7 @@ import yaml
 from framework.cli.main import main
 from framework.experiment.config import load_config
 from framework.experiment.run_dir import RunDir
-from framework.experiment.single_run import make_problem, make_roles
+from framework.experiment.single_run import make_problem
 from tests.command import refused, small, write
 from tests.tracking import sweeps
 from tracking.mlflow_log.store import UploadState
@@ -262,7 +262,7 @@ def test_share_of_reference(done, tmp_path, plain):
     directions = [{"metric": "share_of_reference", "sense": "max"}]
     plan = sweeps.plan_of(tmp_path, sweeps.raw(directions=directions, reference="front.csv"))
     problem = make_problem(run.config(checked=True))
-    meter = TrialMeter(plan.sweep, make_roles(run.config(), problem), "here")
+    meter = TrialMeter(plan.sweep, run.config().roles(problem), "here")
     assert meter(run).values == {"share_of_reference": len(front) / (len(front) + 1)}
 
 

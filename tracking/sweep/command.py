@@ -82,7 +82,7 @@ class Sweep:
         from framework.cli.tables import checked
         from framework.components import building_nothing
         from framework.experiment.estimate import budget_of_all, built_first, candidates_of
-        from framework.experiment.single_run import make_problem, make_roles
+        from framework.experiment.single_run import make_problem
         from tracking.sweep.config import load_plan
         from tracking.sweep.trial_values import TrialMeter
 
@@ -97,7 +97,7 @@ class Sweep:
         most = config.budget.evaluations
         with building_nothing() as put_off, suppress(NotBuiltError):
             problem = make_problem(config)
-            roles = make_roles(config, problem)
+            roles = config.roles(problem)
             TrialMeter(sweep, roles, f"{plan.path}: sweep")
             most = candidates_of(config, config.algorithm.make(problem, roles, config.seed))
         runs = sweep.trials * sweep.repeats

@@ -12,7 +12,7 @@ from framework.errors import ParetolabError
 from framework.experiment.execute import Options, conclude, followed, uid_of
 from framework.experiment.many_runs import Problems, RunExecutor
 from framework.experiment.run_dir import RunDir
-from framework.experiment.single_run import DONE, FAILED, INTERRUPTED, make_roles
+from framework.experiment.single_run import DONE, FAILED, INTERRUPTED
 from framework.files import write_whole
 from framework.problem import Deployable, Problem
 from framework.roles import Roles
@@ -59,7 +59,7 @@ def run_sweep(plan: SweepPlan, out: RunDir, options: Options) -> tuple[dict[str,
     """
     problems = Problems()
     problem = problems.of(plan.config)
-    roles = make_roles(plan.config, problem)
+    roles = plan.config.roles(problem)
     meter = TrialMeter(plan.sweep, roles, f"{plan.path}: sweep")
     with ExitStack() as stack:
         stack.enter_context(out.owned())

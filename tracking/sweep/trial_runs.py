@@ -15,7 +15,7 @@ from framework.experiment.grid import repeats_of
 from framework.experiment.many_runs import Problems, has_ended, run_arguments
 from framework.experiment.repeats import conclude_repeats
 from framework.experiment.run_dir import RunDir
-from framework.experiment.single_run import FAILED, INTERRUPTED, make_roles, run_single
+from framework.experiment.single_run import FAILED, INTERRUPTED, run_single
 from framework.machine import no_result, reason_of
 from framework.parallel.executor import Executor
 from framework.problem import Problem
@@ -131,7 +131,7 @@ class TrialRuns:
             config = self._config_of(params)
             trial.make(config)
             problem = self._problems.of(config)
-            trial.write_about(problem, make_roles(config, problem))
+            trial.write_about(problem, config.roles(problem))
             if config.repeats == 1:
                 self._submit(config, trial, (number, 0), self._criterion(limits))
                 return
@@ -219,7 +219,7 @@ class TrialRuns:
         if not trial.about_file.is_file():  # it failed before that was written
             problem = self._problems.of(self._plan.config)
             trial.make(self._plan.draft_with(params))
-            trial.write_about(problem, make_roles(self._plan.config, problem))
+            trial.write_about(problem, self._plan.config.roles(problem))
         trial.write_summary(trial.summary() | {"status": FAILED, "error": text})
         return TrialOutcome(number, params, error=text)
 
