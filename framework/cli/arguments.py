@@ -18,6 +18,7 @@ from framework.errors import CLOSED, FULL, TAKEN, InputError, ParetolabError, re
 if TYPE_CHECKING:  # the help of the command needs none of these
     from framework.cli.results import Result
     from framework.experiment.config import RunConfig
+    from framework.experiment.execute import Options
     from framework.experiment.run_dir import RunDir
     from framework.parallel.config import ClusterConfig
 
@@ -259,8 +260,12 @@ def place_of(error: OSError) -> Any:
 
 
 @contextmanager
-def resumable(run_dir: RunDir) -> Iterator[None]:
-    """Turn an interruption within the block into a sentence that says how to go on.
+def running(
+    config: RunConfig, run_dir: RunDir, args: argparse.Namespace, **more: Any
+) -> Iterator[Options]:
+    """Yield the options of what runs in a directory, whose progress is shown.
+
+    ``more`` are further ones. An interruption becomes a sentence that says how to go on.
 
     Raises
     ------
@@ -269,9 +274,16 @@ def resumable(run_dir: RunDir) -> Iterator[None]:
     KeyboardInterrupt
         The user pressed Ctrl-C; its argument is the sentence.
     """
+    from framework.experiment.execute import Options
+    from framework.run.display import Display
+    from framework.run.terminal import console
+
+    confirm_trust(config.cluster, args)
+    errors = console(stderr=True)
+    errors.say(f"{config.name}: {run_dir.path}")
     again = f"{program()} resume {shlex.quote(str(run_dir.path))}"
     try:
-        yield
+        yield Options(args.address, errors.say, Display(quiet=args.quiet, console=errors), **more)
     except KeyboardInterrupt:
         begun = run_dir.has_begun
         text = (

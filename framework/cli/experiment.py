@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 
 from framework.cli.arguments import (
     config_argument,
-    confirm_trust,
     overrides,
     program,
-    resumable,
     run_arguments,
+    running,
     set_argument,
     shipped,
     top_level,
@@ -30,11 +29,10 @@ from framework.cli.results import Result, json_argument
 from framework.cli.tables import checked
 from framework.components import building_nothing
 from framework.errors import first_few
-from framework.experiment.execute import Options, new_run
+from framework.experiment.execute import new_run
 from framework.experiment.run_dir import RunDir
 from framework.machine import reason_of
 from framework.run.display import Display
-from framework.run.terminal import console
 from framework.security import keep
 
 if TYPE_CHECKING:
@@ -124,17 +122,10 @@ def _execute(grid: Grid, out: RunDir, args: argparse.Namespace) -> Result:
     from framework.experiment.comparison import compare_grid
     from framework.experiment.grid_run import run_grid
 
-    confirm_trust(grid.base.cluster, args)
-    errors = console(stderr=True)
-    report = errors.say
-    report(f"{grid.base.name}: {out.path}")
     again = f"{program()} resume {shlex.quote(str(out.path))}"
-    with resumable(out), Display(quiet=args.quiet, console=errors) as display:
-        options = Options(
-            args.address, not args.no_mlflow, report, ended=partial(_show_ended, display)
-        )
-        summary, paths = run_grid(grid, out, options)
-    result = Result()
+    with running(grid.base, out, args) as options, options.display as display:
+        summary, paths = run_grid(grid, out, replace(options, ended=partial(_show_ended, display)))
+    result, report = Result(), options.report
     if paths:
         comparison = compare_grid(grid, out)
         result = result_of(comparison, paths)
@@ -142,8 +133,7 @@ def _execute(grid: Grid, out: RunDir, args: argparse.Namespace) -> Result:
         more = [("go on, with more repeats", f"{again} --set experiment.repeats=N")]
         models = [str(out.path / model) for model in summary["models"]]
         more += [("models of the best runs", first_few(models))] if models else []
-        tracked = grid.base.tracking is not None and not args.no_mlflow
-        result.add(more + ([("MLflow pages", f"{program()} ui")] if tracked else []))
+        result.add(more + ([("MLflow pages", f"{program()} ui")] if grid.base.tracking else []))
     failed = summary["failed_cells"]
     for place, error in failed.items():
         report(f"{out.path / place}: could not be run: {error}")

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from framework import registry
 from framework.cli.arguments import (
     config_arguments,
-    confirm_trust,
     overrides,
-    resumable,
     run_arguments,
+    running,
     set_argument,
     top_level,
     tracked_as_asked,
@@ -30,7 +27,6 @@ from framework.experiment.export import marked
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import FAILED
 from framework.models.walk import Chosen
-from framework.run.display import Display
 from framework.run.terminal import console
 from framework.security import keep
 
@@ -55,7 +51,11 @@ class Run:
     def run(args: argparse.Namespace) -> Result:
         config = load_config(args.config, overrides(args), **top_level(args))
         config = tracked_as_asked(config, args)
-        with new_run(config, args.out) as run_dir, _shown(config, run_dir, args) as options:
+        plots = not args.no_plots
+        with (
+            new_run(config, args.out) as run_dir,
+            running(config, run_dir, args, plots=plots) as options,
+        ):
             return _result(config, run_dir, execute(config, run_dir, options), options)
 
 
@@ -99,7 +99,7 @@ def _resume(run_dir: RunDir, args: argparse.Namespace) -> Result:
     )
     config = tracked_as_asked(config, args)
     keep(run_dir.path)
-    with _shown(config, run_dir, args) as options:
+    with running(config, run_dir, args, plots=not args.no_plots) as options:
         return _result(config, run_dir, execute(config, run_dir, options), options)
 
 
@@ -109,25 +109,11 @@ def _plots_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
-@contextmanager
-def _shown(config: RunConfig, run_dir: RunDir, args: argparse.Namespace) -> Iterator[Options]:
-    """Yield the options of a run that shows its progress; on interruption, say how to resume."""
-    confirm_trust(config.cluster, args)
-    errors = console(stderr=True)
-    errors.say(f"{config.name}: {run_dir.path}")
-    display = Display(quiet=args.quiet, console=errors)
-    with resumable(run_dir):
-        yield Options(
-            args.address, not args.no_mlflow, errors.say, display, plots=not args.no_plots
-        )
-
-
 def _result(
     config: RunConfig, run_dir: RunDir, summary: dict[str, Any], options: Options
 ) -> Result:
     """Return the result of a run, with exit code 3 if too much failed or the front is empty."""
-    tracked = config.tracking is not None and options.track
-    result = result_of(run_dir, tracked=tracked)
+    result = result_of(run_dir, tracked=config.tracking is not None)
     if options.display.quiet and "stopped" in summary:  # otherwise the progress has shown it
         options.report(f"ended by {summary['stopped']}")
     if summary["rows_failed"]:

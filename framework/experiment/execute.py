@@ -42,8 +42,6 @@ class Options:
     ----------
     address : str or None
         Address of a running Ray cluster.
-    track : bool
-        Whether to log to MLflow.
     report : callable
         Shows a line of text to the user.
     display : Display
@@ -55,7 +53,6 @@ class Options:
     """
 
     address: str | None
-    track: bool
     report: Callable[[str], None]
     display: Display = field(default_factory=lambda: Display(quiet=True))
     ended: Callable[[Any], None] = lambda ended: None
@@ -237,9 +234,8 @@ def followed(
     returns a callback or None. With ``start`` they are started here: for an experiment or a sweep
     there is no driver to do it.
     """
-    tracked = config if options.track else config.model_copy(update={"tracking": None})
     makers = [registry.load("callbacks", name) for name in registry.names("callbacks")]
-    callbacks = [callback for make in makers if (callback := make(run_dir, tracked)) is not None]
+    callbacks = [callback for make in makers if (callback := make(run_dir, config)) is not None]
     for callback in callbacks if start else ():
         callback.on_start()
     try:

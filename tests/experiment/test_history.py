@@ -20,7 +20,7 @@ def run_dir(tmp_path_factory):
     raw = small.raw() | {"algorithm": {"kind": "random", "batch": 7}}
     del raw["experiment"]
     config = check(RunConfig, raw | {"budget": {"evaluations": 1000}}, path / "config.yaml")
-    execute(config, RunDir(path), Options(None, False, lambda line: None, plots=False))
+    execute(config, RunDir(path), Options(None, lambda line: None, plots=False))
     return RunDir(path)
 
 

@@ -73,7 +73,7 @@ def test_auto_that_moved_to_ray_ends_the_actors_before_their_cluster(monkeypatch
 def test_repeats_that_are_cut_off_before_a_larger_budget_still_reach_it(tmp_path, monkeypatch):
     raw = {key: value for key, value in small.raw().items() if key != "experiment"}
     raw |= {"algorithm": {"kind": "random", "batch": 10}, "repeats": 2, "workers": "serial"}
-    run_dir, options = RunDir(tmp_path), Options(None, False, lambda line: None, plots=False)
+    run_dir, options = RunDir(tmp_path), Options(None, lambda line: None, plots=False)
 
     def go(evaluations):
         budget = {"budget": {"evaluations": evaluations}}

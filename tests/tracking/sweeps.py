@@ -46,9 +46,7 @@ def sweep(plan: SweepPlan, out: Path) -> tuple[dict, list[EndedTrial]]:
     """Run, or go on with, a sweep; return its summary and what was shown."""
     out.mkdir(exist_ok=True)
     told: list[EndedTrial] = []
-    summary, _ = run_sweep(
-        plan, RunDir(out), Options(None, True, lambda line: None, ended=told.append)
-    )
+    summary, _ = run_sweep(plan, RunDir(out), Options(None, lambda line: None, ended=told.append))
     return summary, told
 
 

@@ -6,17 +6,17 @@ import argparse
 import shlex
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from framework.cli.arguments import (
     config_argument,
-    confirm_trust,
     overrides,
     program,
-    resumable,
     run_arguments,
+    running,
     set_argument,
     shipped,
     tracked_as_asked,
@@ -174,25 +174,18 @@ class _Trials:
 
 
 def _execute(plan: SweepPlan, out: RunDir, args: argparse.Namespace) -> Result:
-    from framework.experiment.execute import Options
     from framework.experiment.single_run import FAILED
-    from framework.run.display import Display
-    from framework.run.terminal import console
     from tracking.sweep.report import BEST, PAGE, rule
     from tracking.sweep.run import run_sweep
 
-    confirm_trust(plan.config.cluster, args)
     if plan.sweep.join and args.address is not None:
         raise InputError(
             f"--address {args.address}: expected none where processes share a study, each on its "
             "own machine"
         )
-    errors = console(stderr=True)
-    report = errors.say
-    report(f"{plan.config.name}: {out.path}")
-    with resumable(out), Display(quiet=args.quiet, console=errors) as display:
-        options = Options(args.address, not args.no_mlflow, report, ended=_Trials(plan, display))
-        summary, table = run_sweep(plan, out, options)
+    with running(plan.config, out, args) as options, options.display as display:
+        summary, table = run_sweep(plan, out, replace(options, ended=_Trials(plan, display)))
+    report = options.report
     result = Result(fields={"directory": out.path, **summary, "page": out.path / PAGE})
     if summary["trials_failed"]:
         report(f"{summary['trials_failed']} of {summary['trials']} trials failed")
@@ -228,7 +221,7 @@ def _execute(plan: SweepPlan, out: RunDir, args: argparse.Namespace) -> Result:
         pages = f"optuna-dashboard {database}"
         install = "" if find_spec("optuna_dashboard") else "pip install optuna-dashboard && "
         steps.append(("Optuna's pages", install + pages))
-    if plan.config.tracking is not None and not args.no_mlflow:
+    if plan.config.tracking is not None:
         steps.append(("MLflow pages", f"{program()} ui"))
     return result.add(table, steps)
 

@@ -141,7 +141,7 @@ def minimize(
     }
     with from_program(Path("minimize")):
         config = check(RunConfig, raw, Path("minimize"))
-    options = options_of(address, track, quiet, plots)
+    options = options_of(address, quiet, plots)
     if out is not None and RunDir(Path(out)).config_file.exists():
         run_dir = RunDir.existing(out)
         _refuse_another(problem, run_dir)

@@ -211,7 +211,7 @@ def run(
     if not track:  # which the directory keeps
         config = config.model_copy(update={"tracking": None})
     with new_run(config, None if out is None else os.fspath(out)) as run_dir:
-        execute(config, run_dir, options_of(address, track, quiet, plots))
+        execute(config, run_dir, options_of(address, quiet, plots))
     return RunResult(run_dir.path)
 
 
@@ -252,7 +252,7 @@ def resume(
             f"{directory}: expected a run, found a sweep; {command('resume', directory)} goes on "
             "with it"
         )
-    options = options_of(address, track, quiet, plots)
+    options = options_of(address, quiet, plots)
     config = resumed_config(run_dir, overrides, report=options.report)
     if not track:
         config = config.model_copy(update={"tracking": None})
@@ -260,6 +260,6 @@ def resume(
     return RunResult(run_dir.path)
 
 
-def options_of(address: str | None, track: bool, quiet: bool, plots: bool) -> Options:
+def options_of(address: str | None, quiet: bool, plots: bool) -> Options:
     display = Display(quiet=quiet)
-    return Options(address, track, display.message, display, plots=plots)
+    return Options(address, display.message, display, plots=plots)
