@@ -30,12 +30,11 @@ from framework.arrays import Array, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.errors import InputError
 from framework.estimators.search import Searched, roles_for, search
-from framework.experiment.choice import Pick, Source, pick
+from framework.experiment.choice import Chooser, Pick, Source, listed
 from framework.experiment.expected import Evidence, beside_of, evidence, with_expected
 from framework.experiment.export import noted_of
-from framework.front import Front, Promise, why_empty
+from framework.front import Front, why_empty
 from framework.models.checks import as_frame
-from framework.models.constant import ConstantClassifier
 from framework.problem import Problem
 from framework.roles import Roles
 
@@ -48,7 +47,7 @@ _SHOWN = 20  # rows and columns in a notebook
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
+class FrontEstimator(BaseEstimator, Chooser, Generic[Model]):  # type: ignore[misc]
     """An estimator whose ``fit`` finds a front of solutions that are models.
 
     A subclass defines the problem to search (:meth:`_problem_of`) and the model that a genome
@@ -129,10 +128,6 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
     @abstractmethod
     def _problem_of(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Problem:
         """Return the problem that records define, and set the attributes of a fitted estimator."""
-
-    @abstractmethod
-    def _model_of(self, genome: Array, problem: Any) -> Model:
-        """Return the fitted model that a genome, shape (d,), of a problem stands for."""
 
     @abstractmethod
     def _usual_objectives(self, problem: Any) -> Sequence[str]:
@@ -224,117 +219,21 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
         order = np.lexsort(front.losses.T[::-1])
         return pd.DataFrame(columns, index=pd.Index(front.ids, name="id")).iloc[order]
 
-    def choose(
-        self,
-        where: str | Sequence[str] = (),
-        best: str | None = None,
-        *,
-        sure: float | None = None,
-        costs: Mapping[str, float] | None = None,
-        prior: float | Mapping[str, float] | None = None,
-        per_unit: Mapping[str, float] | None = None,
-        prices: Mapping[str, Any] | None = None,
-        **rule: Any,
-    ) -> Any:
-        """Return one solution of the front as a model, fitted and ready to predict.
+    def _usual_prior(self) -> float | None:
+        """Return the default share of positive records; None if the user must give it."""
+        return None
 
-        The options are those of ``paretolab choose``. Nothing is searched again; where options
-        change costs, prices or shares of classes, all candidates evaluated are scored again and
-        have a new front.
+    def _source(self) -> Source:
+        check_is_fitted(self)
+        return _Fitted(self)
 
-        Parameters
-        ----------
-        where : str or sequence of str
-            Conditions on metrics that the solution meets, such as ``cost<=50``.
-        best : str, optional
-            The metric in which the solution is the best.
-        sure : float, optional
-            The percentage of resamples of the records in which all conditions must hold together.
-        costs : mapping of str to float, optional
-            Either ``fp`` and ``fn``, what a false positive and a false negative cost: picks the
-            solution of least expected cost, or a model that always answers one class if that costs
-            less. Or what errors cost by true class (1 for classes that are left out): candidates
-            are scored again, and decide anew where they decide by costs; without another rule, the
-            least total or error cost picks.
-        prior : float or mapping of str to float, optional
-            With ``fp`` and ``fn``, the share of positive records where the model will run.
-            Otherwise the share of each class, with which candidates are scored again.
-        per_unit : mapping of str to float, optional
-            With ``fp`` and ``fn``, the cost of a unit of other metrics.
-        prices : mapping of str to float, optional
-            Other prices of features or models, with which candidates are scored again.
-        **rule
-            Other rules of :func:`framework.analysis.choose.choose`: ``within``, ``knee``,
-            ``weights``, ``id``. Without any rule, the solution nearest to the ideal point.
-
-        Returns
-        -------
-        estimator
-            A fitted model with the interface of scikit-learn.
-
-        Raises
-        ------
-        InputError
-            No solution meets the conditions, a metric is unknown, options exclude each other, or
-            there are no models.
-        """
-        rule |= {"sure": sure, "costs": costs, "prior": prior, "per_unit": per_unit}
-        source, pick = self._picked(where, best, prices=prices, **rule)
+    def _made(self, source: Source, pick: Pick) -> Any:
         if not self._has_models:
             raise InputError(
                 "choose: expected models, found predictions alone; `front_` and `expected(...)` "
                 f"tell of solution {pick.id}, `fit` with the models makes it"
             )
-        return self._made(source, pick)
-
-    def expected(
-        self, where: str | Sequence[str] = (), best: str | None = None, **rule: Any
-    ) -> dict[str, Promise]:
-        """Return what to expect on new records of the solution that a rule picks.
-
-        The rule is applied in each resample of the records, as ``paretolab choose`` does. With
-        ``id=`` alone the figures are those of ``front_``.
-
-        Parameters
-        ----------
-        where, best, **rule
-            As in :meth:`choose`.
-
-        Returns
-        -------
-        mapping of str to Promise
-            For each metric ``claimed``, ``expected``, and ``low`` and ``high``, a 95% range.
-
-        Raises
-        ------
-        InputError
-            As in :meth:`choose`; or metrics are not computed from records, or always answering one
-            class costs less than any solution.
-        """
-        source, pick = self._picked(where, best, **rule)
-        if set(rule) == {"id"}:
-            return self._with_expected().promises(pick.position)
-        return dict(pick.expectation(source.needed("expected")).of)
-
-    def _picked(
-        self, where: str | Sequence[str] = (), best: str | None = None, **words: Any
-    ) -> tuple[Source, Pick]:
-        """Return what a rule picks; the arguments are those of :meth:`choose`."""
-        check_is_fitted(self)
-        source = _Fitted(self)
-        words["within"] = listed(words.get("within"))
-        return source, pick(source, where=listed(where), best=best, **words)
-
-    def _usual_prior(self) -> float | None:
-        """Return the default share of positive records; None if the user must give it."""
-        return None
-
-    def _made(self, source: Source, pick: Pick) -> Any:
-        """Return the model of what was picked."""
-        if pick.always is not None:
-            return ConstantClassifier.from_label(pick.always.label, pick.always.classes)
-        problem = source.problem()
-        return self._model_of(pick.front.X[pick.position].astype(problem.space.dtype), problem)
+        return super()._made(source, pick)
 
     def _evidence(self, problem: Problem, **more: Any) -> Evidence | None:
         seed, beside = self.random_state, None
@@ -344,7 +243,6 @@ class FrontEstimator(BaseEstimator, Generic[Model]):  # type: ignore[misc]
         return evidence(self._evaluated, problem, seed, beside, **more)
 
     def _with_expected(self) -> Front:
-        """Return the front, with what to expect of each solution if that is known."""
         if self._front.expected is None:
             try:
                 evidence = self._evidence(self.problem_)
@@ -480,11 +378,6 @@ class _Fitted(Source):
 
     def _evidence(self, problem: Problem, **more: Any) -> Evidence | None:
         return self._of._evidence(problem, **more)
-
-
-def listed(words: str | Sequence[str] | None) -> list[str]:
-    """Return one word, several or none as a list."""
-    return [words] if isinstance(words, str) else list(words or ())
 
 
 def group_codes(groups: Any, y: Any) -> IntArray | None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from framework.analysis.choose import Condition, ExpectedCost, Margin, choose, with_trivial
 from framework.analysis.expectations import Expectation
+from framework.arrays import Array
 from framework.capabilities import TrivialClassifier
 from framework.errors import InputError, ParetolabError
 from framework.experiment.config import check
@@ -29,11 +30,11 @@ from framework.experiment.expected import (
     sure_front,
     tightened,
 )
-from framework.experiment.export import load_problem
+from framework.experiment.export import constant, load_problem
 from framework.experiment.options import ProblemOptions
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem
-from framework.front import Front
+from framework.front import Front, Promise
 from framework.problem import Problem
 from framework.roles import Roles
 from framework.security import say
@@ -390,3 +391,127 @@ def pick(
         chosen = surest.front.ids[choose(surest.front, **wish)]
         position = int(np.searchsorted(front.ids, chosen))
     return Pick(front, candidates, trivial, position, plain, rule, surest, expected)
+
+
+class Chooser(ABC):
+    """Has a front, of which solutions are picked in the words of ``paretolab choose``."""
+
+    def choose(
+        self,
+        where: str | Sequence[str] = (),
+        best: str | None = None,
+        *,
+        sure: float | None = None,
+        costs: Mapping[str, float] | None = None,
+        prior: float | Mapping[str, float] | None = None,
+        per_unit: Mapping[str, float] | None = None,
+        prices: Mapping[str, Any] | None = None,
+        **rule: Any,
+    ) -> Any:
+        """Return one solution of the front as a model, fitted and ready to predict.
+
+        The options are those of ``paretolab choose``. Nothing is searched again; where options
+        change costs, prices or shares of classes, all candidates evaluated are scored again and
+        have a new front. The data of a run are loaded again on the first call, and the solution
+        that it has chosen stays the same.
+
+        Parameters
+        ----------
+        where : str or sequence of str
+            Conditions on metrics that the solution meets, such as ``cost<=50``.
+        best : str, optional
+            The metric in which the solution is the best.
+        sure : float, optional
+            The percentage of resamples of the records in which all conditions must hold together.
+        costs : mapping of str to float, optional
+            Either ``fp`` and ``fn``, what a false positive and a false negative cost: picks the
+            solution of least expected cost, or a model that always answers one class if that costs
+            less. Or what errors cost by true class (1 for classes that are left out): candidates
+            are scored again, and decide anew where they decide by costs; without another rule, the
+            least total or error cost picks.
+        prior : float or mapping of str to float, optional
+            With ``fp`` and ``fn``, the share of positive records where the model will run.
+            Otherwise the share of each class, with which candidates are scored again.
+        per_unit : mapping of str to float, optional
+            With ``fp`` and ``fn``, the cost of a unit of other metrics.
+        prices : mapping of str to float, optional
+            Other prices of features or models, with which candidates are scored again.
+        **rule
+            Other rules of :func:`framework.analysis.choose.choose`: ``within``, ``knee``,
+            ``weights``, ``id``. Without any rule, the solution nearest to the ideal point.
+
+        Returns
+        -------
+        estimator
+            A fitted model with the interface of scikit-learn;
+            :func:`framework.models.store.save_model` writes it.
+
+        Raises
+        ------
+        InputError
+            No solution meets the conditions, a metric is unknown, options exclude each other, the
+            data have changed since the run, or there are no models.
+        """
+        rule |= {"sure": sure, "costs": costs, "prior": prior, "per_unit": per_unit}
+        return self._made(*self._picked(where, best, prices=prices, **rule))
+
+    def expected(
+        self, where: str | Sequence[str] = (), best: str | None = None, **rule: Any
+    ) -> dict[str, Promise]:
+        """Return what to expect on new records of the solution that a rule picks.
+
+        The rule is applied in each resample of the records, as ``paretolab choose`` does. With
+        ``id=`` alone the figures are those of the front.
+
+        Parameters
+        ----------
+        where, best, **rule
+            As in :meth:`choose`.
+
+        Returns
+        -------
+        mapping of str to Promise
+            For each metric ``claimed``, ``expected``, and ``low`` and ``high``, a 95% range.
+
+        Raises
+        ------
+        InputError
+            As in :meth:`choose`; or metrics are not computed from records, or always answering one
+            class costs less than any solution.
+        """
+        source, pick = self._picked(where, best, **rule)
+        if set(rule) == {"id"}:
+            return self._with_expected().promises(pick.position)
+        return dict(pick.expectation(source.needed("expected")).of)
+
+    @abstractmethod
+    def _source(self) -> Source:
+        """Return the front to choose from."""
+
+    @abstractmethod
+    def _with_expected(self) -> Front:
+        """Return the front, with what to expect of each solution if that is known."""
+
+    @abstractmethod
+    def _model_of(self, genome: Array, problem: Any) -> Any:
+        """Return the fitted model that a genome, shape (d,), of a problem stands for."""
+
+    def _picked(
+        self, where: str | Sequence[str] = (), best: str | None = None, **words: Any
+    ) -> tuple[Source, Pick]:
+        """Return what a rule picks; the arguments are those of :meth:`choose`."""
+        source = self._source()
+        words["within"] = listed(words.get("within"))
+        return source, pick(source, where=listed(where), best=best, **words)
+
+    def _made(self, source: Source, pick: Pick) -> Any:
+        """Return the model of what was picked."""
+        if pick.always is not None:
+            return constant(pick.always)
+        problem = source.problem()
+        return self._model_of(pick.front.X[pick.position].astype(problem.space.dtype), problem)
+
+
+def listed(words: str | Sequence[str] | None) -> list[str]:
+    """Return one word, several or none as a list."""
+    return [words] if isinstance(words, str) else list(words or ())

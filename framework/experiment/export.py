@@ -108,7 +108,7 @@ def export_mixture(
 
     ids = front.ids[mixture.positions].tolist()
     members = [
-        _constant(trivial[-1 - id])
+        constant(trivial[-1 - id])
         if id < 0
         else problem.decode(front.X[i].astype(problem.space.dtype))
         for i, id in zip(mixture.positions, ids, strict=True)
@@ -144,7 +144,7 @@ def export_trivial(
     """
     solution = {"solutions": [trivial.name], "validation": dict(trivial.values)}
     noted = {**about, **solution, "test": dict(trivial.test or {})}
-    _save(problem, _constant(trivial, note), directory, noted)
+    _save(problem, constant(trivial, note), directory, noted)
 
 
 def _save(problem: Problem, model: Any, directory: Path, noted: Mapping[str, Any]) -> None:
@@ -159,7 +159,8 @@ def _save(problem: Problem, model: Any, directory: Path, noted: Mapping[str, Any
     save_model(model, directory, noted, None, example)
 
 
-def _constant(trivial: TrivialClassifier, note: str = "") -> Any:
+def constant(trivial: TrivialClassifier, note: str = "") -> Any:
+    """Return the model of a trivial classifier."""
     from framework.models.constant import ConstantClassifier
 
     return ConstantClassifier.from_label(trivial.label, trivial.classes, note=note)

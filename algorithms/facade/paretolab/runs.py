@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from framework.arrays import Array
 from framework.errors import InputError, command
-from framework.experiment.choice import Pick, RunSource, pick
+from framework.experiment.choice import Chooser, RunSource, Source
 from framework.experiment.config import RunConfig, check, load_config
 from framework.experiment.execute import Options, execute, new_run, resumed_config
 from framework.experiment.run_dir import RunDir
-from framework.front import Front, Promise
-from framework.models.constant import ConstantClassifier
+from framework.front import Front
 from framework.problem import Deployable
 from framework.run.display import Display
 from framework.security import from_program
@@ -21,7 +21,7 @@ from framework.security import from_program
 PathLike = str | os.PathLike[str]
 
 
-class RunResult:
+class RunResult(Chooser):
     """The results of a run, read from its directory.
 
     Parameters
@@ -51,108 +51,21 @@ class RunResult:
         self.config = self._run_dir.config()
         self.summary = self._run_dir.summary()
         self.front: Front = self._run_dir.front()
-        self._source = RunSource(self._run_dir)
+        self._choices = RunSource(self._run_dir)
 
-    def choose(
-        self,
-        where: str | Sequence[str] = (),
-        best: str | None = None,
-        *,
-        sure: float | None = None,
-        costs: Mapping[str, float] | None = None,
-        prior: float | Mapping[str, float] | None = None,
-        per_unit: Mapping[str, float] | None = None,
-        prices: Mapping[str, float] | None = None,
-        **rule: Any,
-    ) -> Any:
-        """Return the model of one solution, fitted and ready to predict.
+    def _source(self) -> Source:
+        return self._choices
 
-        The arguments are the options of ``paretolab choose``. The data are loaded again on the
-        first call. The solution that the run has chosen stays the same.
+    def _with_expected(self) -> Front:
+        return self.front
 
-        Parameters
-        ----------
-        where : str or sequence of str
-            Conditions that the solution meets, such as ``coverage>=0.9``.
-        best : str, optional
-            The metric in which it is the best.
-        sure : float, optional
-            Percentage of the resamples of the records in which all conditions must hold.
-        costs : mapping of str to float, optional
-            Either the costs ``fp`` and ``fn`` of a false positive and a false negative: the
-            solution has the least expected cost, or it is the constant answer that costs even less.
-            Or the costs of errors by true class, 1 for those left out: all candidates are scored
-            again, with stages that decide by these costs if they decide by costs. The solution then
-            has the least total or error cost, unless there is another rule.
-        prior : float or mapping of str to float, optional
-            With ``fp`` and ``fn``: the share of positive records where the model will run. Or the
-            share of each class: all candidates are scored again.
-        per_unit : mapping of str to float, optional
-            Cost of a unit of other metrics, with ``fp`` and ``fn``.
-        prices : mapping of str to float, optional
-            Prices of some features: all candidates are scored again.
-        **rule
-            Other rules of :func:`framework.analysis.choose.choose`: ``within``, ``knee``,
-            ``weights``, ``id``. Without any rule: the solution nearest to the ideal point.
-
-        Returns
-        -------
-        estimator
-            With the interface of scikit-learn; :func:`framework.models.store.save_model` writes it.
-
-        Raises
-        ------
-        InputError
-            No solution meets the conditions, a metric is unknown, arguments do not go together,
-            the data have changed since the run, or solutions of this problem are not models.
-        """
-        words = {"sure": sure, "costs": costs, "prior": prior, "per_unit": per_unit}
-        pick = self._picked(where, best, prices=prices, **words, **rule)
-        if pick.always is not None:
-            return ConstantClassifier.from_label(pick.always.label, pick.always.classes)
-        problem = self._source.problem()
+    def _model_of(self, genome: Array, problem: Any) -> Any:
         if not isinstance(problem, Deployable):
             raise InputError(
                 f"choose: expected solutions that are models, found those of problem "
                 f"{self.config.problem.kind!r}; paretolab.choose(front, ...) returns a position"
             )
-        return problem.decode(pick.front.X[pick.position].astype(problem.space.dtype))
-
-    def expected(
-        self, where: str | Sequence[str] = (), best: str | None = None, **rule: Any
-    ) -> dict[str, Promise]:
-        """Return what to expect of one solution on new records.
-
-        The rule is applied in each resample of the records, as ``paretolab choose`` does; the data
-        are loaded again on the first call. With ``id=`` alone, the values are those of
-        ``front.csv``.
-
-        Parameters
-        ----------
-        where, best, **rule
-            See :meth:`choose`.
-
-        Returns
-        -------
-        mapping of str to Promise
-            For each metric ``claimed``, ``expected``, and ``low`` and ``high``, a 95% range.
-
-        Raises
-        ------
-        InputError
-            See :meth:`choose`; also if the problem does not say what each record contributes, or
-            if a constant answer costs less than any solution.
-        """
-        pick = self._picked(where, best, **rule)
-        if set(rule) == {"id"}:
-            return self.front.promises(pick.position)
-        return dict(pick.expectation(self._source.needed("expected")).of)
-
-    def _picked(self, where: str | Sequence[str], best: str | None, **words: Any) -> Pick:
-        if isinstance(words.get("within"), str):
-            words["within"] = [words["within"]]
-        conditions = [where] if isinstance(where, str) else list(where)
-        return pick(self._source, where=conditions, best=best, **words)
+        return problem.decode(genome)
 
     def _repr_html_(self) -> str:
         from framework.cli.run import result_of
