@@ -252,11 +252,10 @@ def _judged(judge: Judge, records: Records, run_dirs: Iterable[RunDir]) -> str:
     }
     places = {f"on {records} records"}
     if records == "validation":
-        about = [run_dir.about().get("data") or {} for run_dir in run_dirs]
         places = {
             "out-of-fold" if "measured" in data else "on validation records"
-            for data in about
-            if data  # a function has no records
+            for run_dir in run_dirs
+            if (data := run_dir.data())  # a function has no records
         }
     return ", ".join(filter(None, [sets[judge], " or ".join(sorted(places))]))
 
@@ -307,49 +306,36 @@ def _labels(problems: Sequence[Sequence[RunDir]]) -> dict[Path, str]:
     """
     configs = {place.path: place.config() for places in problems for place in places}
     budgets = {path: c.budget.model_dump(exclude_none=True) for path, c in configs.items()}
-    one_budget_each = all(
-        len({_shown(budgets[p.path]) for p in places}) == 1 for places in problems
-    )
-    settings = {
-        path: flatten(
-            {
-                "algorithm": c.algorithm.model_dump(),
-                "budget": {} if one_budget_each else budgets[path],
-            }
-        )
+    several = any(len({_shown(budgets[p.path]) for p in places}) > 1 for places in problems)
+    settings = [
+        {"algorithm": c.algorithm.model_dump(), "budget": budgets[path] if several else {}}
         for path, c in configs.items()
-    }
-    of_kind: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-    every_key = {key for setting in settings.values() for key in setting}
-    for setting in settings.values():
-        for key in every_key:
-            of_kind[setting["algorithm.kind"]][key].add(str(setting.get(key)))
-    labels = {}
-    for path, setting in settings.items():
-        kind = setting["algorithm.kind"]
-        differing = sorted(key for key, values in of_kind[kind].items() if len(values) > 1)
-        more = [f"{key.partition('.')[2]}={setting.get(key)}" for key in differing]
-        labels[path] = " ".join([kind, *more])
-    return labels
+    ]
+    kinds = [c.algorithm.kind for c in configs.values()]
+    return dict(zip(configs, _told_apart(kinds, settings), strict=True))
 
 
 def _case_names(cases: Sequence[Sequence[RunDir]]) -> list[str]:
     """Return a name for each problem: its data or kind, and settings where these are the same."""
-    settings = [flatten(case[0].config().problem.model_dump()) for case in cases]
-    titles = [_title(case[0]) for case in cases]
-    names = []
-    for title, setting in zip(titles, settings, strict=True):
-        alike = [s for t, s in zip(titles, settings, strict=True) if t == title]
-        keys = {key for s in alike for key in s}
-        differing = sorted(key for key in keys if len({_shown(s.get(key)) for s in alike}) > 1)
-        names.append(" ".join([title, *(f"{key}={setting.get(key)}" for key in differing)]))
+    titles = [str(place.data().get("name") or place.config().problem.kind) for place, *_ in cases]
+    settings = [{"problem": place.config().problem.model_dump()} for place, *_ in cases]
+    names = _told_apart(titles, settings)
     if len(set(names)) < len(names):  # the same settings on other data
         names = [f"{name} ({number})" for number, name in enumerate(names, start=1)]
     return names
 
 
-def _title(place: RunDir) -> str:
-    return str((place.about().get("data") or {}).get("name") or place.config().problem.kind)
+def _told_apart(titles: Sequence[str], sections: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return titles, each with the settings in which those of the same title differ."""
+    settings, differing = [flatten(section) for section in sections], {}
+    for title in set(titles):
+        alike = [s for t, s in zip(titles, settings, strict=True) if t == title]
+        keys = sorted({key for setting in alike for key in setting})
+        differing[title] = [k for k in keys if len({_shown(s.get(k)) for s in alike}) > 1]
+    return [
+        " ".join([t, *(f"{key.partition('.')[2]}={s.get(key)}" for key in differing[t])])
+        for t, s in zip(titles, settings, strict=True)
+    ]
 
 
 def _shown(value: Any) -> str:
