@@ -65,15 +65,15 @@ class InProcess:
     """
 
     def __init__(self, problem: SharedComponents | None = None) -> None:
-        self._problem = SharedComponents() if problem is None else problem
+        self.problem = SharedComponents() if problem is None else problem
 
     def build(self, keys: WordArray) -> Iterator[int]:
         """See :meth:`Workforce.build`."""
-        if not self._problem.has_components:
+        if not self.problem.has_components:
             return
         for start in range(0, len(keys), _COMPONENTS_AT_ONCE):
-            built = self._problem.build_components(keys[start : start + _COMPONENTS_AT_ONCE])
-            self._problem.add_components(built)
+            built = self.problem.build_components(keys[start : start + _COMPONENTS_AT_ONCE])
+            self.problem.add_components(built)
             yield len(built)
 
     def map(

@@ -15,7 +15,6 @@ from framework.batch import Evaluated
 from framework.errors import ClusterError
 from framework.parallel.config import RAY_PAYS_SECONDS
 from framework.parallel.tasks import DispatchCost
-from framework.preparation import InProcess
 from framework.problem import Problem
 from framework.run.evaluator import Evaluator, evaluate_candidates
 
@@ -73,7 +72,6 @@ class AutoEvaluator(Evaluator):
         report: Callable[[str], None],
     ) -> None:
         super().__init__(problem, seed)
-        self._here = InProcess(problem)
         self._start_ray, self._remaining, self._report = start_ray, remaining, report
         self._queue: deque[tuple[IntArray, Array]] = deque()
         self._ray: Evaluator | None = None
@@ -106,7 +104,7 @@ class AutoEvaluator(Evaluator):
     def build(self, keys: WordArray) -> Iterator[int]:
         """See :meth:`framework.preparation.Workforce.build`; Ray takes over where it pays."""
         built, start = 0, _clocks()
-        for count in self._here.build(keys) if self._ray is None else ():
+        for count in super().build(keys) if self._ray is None else ():
             yield count
             built += count
             spent = _clocks() - start
@@ -120,7 +118,7 @@ class AutoEvaluator(Evaluator):
     ) -> Iterator[Any]:
         """See :meth:`framework.preparation.Workforce.map`; Ray takes over where it pays."""
         done, start = 0, _clocks()
-        for answer in self._here.map(function, shared, pieces) if self._ray is None else ():
+        for answer in super().map(function, shared, pieces) if self._ray is None else ():
             spent = _clocks() - start
             yield answer
             done, start = done + 1, _clocks()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from framework.streams import CandidateStreams
 _HEAVY_SECONDS = 0.1  # after a batch that took no longer, the next one is evaluated at once
 
 
-class Evaluator(ABC):
+class Evaluator(InProcess, ABC):
     """Evaluates candidates, in this process or in others.
 
     ``submit`` returns at once. ``collect`` waits until some candidates are evaluated, or until
@@ -38,8 +37,11 @@ class Evaluator(ABC):
         Seed of the run, for the streams of stochastic problems.
     """
 
+    problem: Problem
+
     def __init__(self, problem: Problem, seed: int = 0) -> None:
-        self.problem, self.seed = problem, seed
+        super().__init__(problem)
+        self.seed = seed
 
     def score(self, ids: IntArray, X: Array) -> Evaluated | None:
         """Evaluate a small batch at once; None, the default, if it must be submitted instead."""
@@ -68,16 +70,6 @@ class Evaluator(ABC):
     def incidents(self) -> Mapping[str, int]:
         """Return the number of incidents by kind: lost workers, lost nodes, failures of nodes."""
         return {}
-
-    def build(self, keys: WordArray) -> Iterator[int]:
-        """See :meth:`framework.preparation.Workforce.build`."""
-        return InProcess(self.problem).build(keys)
-
-    def map(
-        self, function: Callable[[Any, Any], Any], shared: Any, pieces: Sequence[Any]
-    ) -> Iterator[Any]:
-        """See :meth:`framework.preparation.Workforce.map`."""
-        return InProcess(self.problem).map(function, shared, pieces)
 
 
 class SerialEvaluator(Evaluator):
