@@ -11,12 +11,11 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from framework.errors import CLOSED, FULL, TAKEN, InputError, ParetolabError, remedy_of
 
 if TYPE_CHECKING:  # the help of the command needs none of these
-    from framework.cli.results import Result
     from framework.experiment.config import RunConfig
     from framework.experiment.execute import Options
     from framework.experiment.run_dir import RunDir
@@ -25,23 +24,6 @@ if TYPE_CHECKING:  # the help of the command needs none of these
 SHIPPED = Path(__file__).parents[2] / "configs"  # in the wheel and in a clone
 
 _SECTION = "cluster."
-
-
-class Command(Protocol):
-    """A subcommand, whose docstring is its description in the help.
-
-    A command that another package registers under ``paretolab.commands`` also has a line ``help``.
-    """
-
-    @staticmethod
-    def add_arguments(parser: argparse.ArgumentParser) -> None:
-        """Declare the arguments."""
-        ...
-
-    @staticmethod
-    def run(args: argparse.Namespace) -> Result:
-        """Execute the command; return its result."""
-        ...
 
 
 class HelpAll(argparse.Action):

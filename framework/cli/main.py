@@ -3,8 +3,9 @@
 Exit codes: 0 done, 2 bad input, 3 finished with failed rows over the limit or an empty front, 130
 interrupted (resumable).
 
-Other packages add commands by registering a class of the form
-:class:`framework.cli.arguments.Command` under ``paretolab.commands``.
+Other packages add commands by registering a class under ``paretolab.commands``: it has a docstring,
+which is the description in the help, a line ``help``, ``add_arguments(parser)`` and ``run(args)``,
+which returns the :class:`~framework.cli.results.Result`.
 """
 
 from __future__ import annotations
