@@ -14,7 +14,7 @@ from framework.experiment.config import RunConfig
 from framework.experiment.grid import PlannedRun
 from framework.experiment.history import keep_moments
 from framework.experiment.run_dir import RunDir
-from framework.experiment.single_run import DONE, FAILED, INTERRUPTED, make_problem, run_single
+from framework.experiment.single_run import DONE, FAILED, INTERRUPTED, SingleRun, make_problem
 from framework.files import LOCK, write_whole
 from framework.machine import reason_of
 from framework.parallel.executor import Executor
@@ -211,14 +211,15 @@ def _do_run(config: RunConfig, problem: Problem, run_dir: RunDir, moments: bool)
     """
     with run_dir.owned(wait=True):
         if not has_ended(run_dir, config):
-            run_single(
+            with SingleRun(
                 config,
                 problem,
                 run_dir,
                 SerialEvaluator(problem, config.seed),
                 about={"data": dict(problem.describe())},
                 report=lambda line: None,  # there is one line per run
-            )
+            ) as run:
+                run.conclude(run.driver.run())
             run_dir.anytime_file.unlink(missing_ok=True)  # of a smaller budget
         if moments and not run_dir.anytime_file.is_file():
             keep_moments(run_dir)

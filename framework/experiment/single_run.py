@@ -361,14 +361,6 @@ class SingleRun:
             )
 
 
-def run_single(
-    config: RunConfig, problem: Problem, run_dir: RunDir, evaluator: Evaluator, **more: Any
-) -> dict[str, Any]:
-    """Start or resume a single run in its directory; return its summary. See :class:`SingleRun`."""
-    with SingleRun(config, problem, run_dir, evaluator, **more) as run:
-        return run.conclude(run.driver.run())
-
-
 def completed(front: Front, problem: Problem, seed: int) -> Front:
     """Return the front with settings, and metrics on the test records where there are some."""
     if not len(front):

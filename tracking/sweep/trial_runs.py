@@ -15,7 +15,7 @@ from framework.experiment.grid import repeats_of
 from framework.experiment.many_runs import Problems, has_ended, run_arguments
 from framework.experiment.repeats import conclude_repeats
 from framework.experiment.run_dir import RunDir
-from framework.experiment.single_run import FAILED, INTERRUPTED, run_single
+from framework.experiment.single_run import FAILED, INTERRUPTED, SingleRun
 from framework.machine import no_result, reason_of
 from framework.parallel.executor import Executor
 from framework.problem import Problem
@@ -73,7 +73,7 @@ def run_one(
     """
     with run_dir.owned(wait=True):  # a worker of a driver that was killed may still be running
         evaluator = SerialEvaluator(problem, config.seed)
-        summary = run_single(
+        with SingleRun(
             config,
             problem,
             run_dir,
@@ -81,7 +81,8 @@ def run_one(
             report=lambda line: None,  # the sweep reports one line per trial
             stopping_criterion=criterion,
             alternatives=False,  # they would take time and are not needed
-        )
+        ) as run:
+            summary = run.conclude(run.driver.run())
         if criterion is not None:
             rungs = {"rungs": criterion.rungs, "pruned": criterion.pruned}
             run_dir.write_summary(summary | rungs)
