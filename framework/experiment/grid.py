@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
@@ -188,7 +187,8 @@ class PlannedRun:
 
     def same_run(self, other: RunConfig) -> bool:
         """Return whether a configuration asks for the same run as this one."""
-        return _text(self.config) == _text(other)
+        same = self.config.identity() == other.identity()
+        return same and self.config.budget == other.budget
 
 
 class CaseOrigin(NamedTuple):
@@ -337,8 +337,3 @@ def parts_of_method(raw: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, A
     """Return the section ``algorithm`` of a method, and what stands beside its parameters."""
     algorithm = {key: value for key, value in raw.items() if key not in _BESIDE}
     return algorithm, {key: raw[key] for key in _BESIDE if raw.get(key) is not None}
-
-
-def _text(config: RunConfig) -> str:
-    identity = config.identity() | {"budget": config.budget.model_dump(mode="json")}
-    return json.dumps(identity, sort_keys=True, default=str)
