@@ -64,8 +64,7 @@ class Certify:
         from framework.data.tables import OTHER
 
         run_dir = finished(args.directory)
-        config = run_dir.config()
-        dataset = _data(config).get("dataset") or {}
+        dataset = _data(run_dir.config()).get("dataset") or {}
         front, problem = run_dir.front(), load_problem(run_dir)
         proof = certify(
             problem,
@@ -92,7 +91,7 @@ class Certify:
             "breaks it"
         )
         if args.export:
-            about = {"run": config.name, "seed": config.seed, "guarantee": guarantee}
+            about = {**run_dir.origin(), "guarantee": guarantee}
             export(problem, front, proof.chosen, Path(args.export), about, replaces=False)
         remarks = _remarks(front, proof, args.delta)
         return Result().add(

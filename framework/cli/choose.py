@@ -15,7 +15,7 @@ from typing import Any
 from framework import registry
 from framework.analysis.choose import FALSE_POSITIVES, ExpectedCost, choose, with_trivial
 from framework.analysis.hulls import recommend
-from framework.analysis.mixtures import Mixture, mix
+from framework.analysis.mixtures import Mixture, expect_mixture, mix
 from framework.capabilities import TrivialClassifier
 from framework.cli.arguments import finished, model_name, program, rarely
 from framework.cli.results import (
@@ -40,7 +40,7 @@ from framework.cli.tables import (
 )
 from framework.errors import InputError, ParetolabError, remedy_of
 from framework.experiment.choice import Pick, RunSource, costs_asked_for, pick
-from framework.experiment.expected import Sure, mixture_expectation
+from framework.experiment.expected import Sure
 from framework.experiment.export import export, export_mixture, export_trivial
 from framework.experiment.run_dir import RunDir
 from framework.files import locked
@@ -147,8 +147,7 @@ def _alone(run_dir: RunDir) -> Iterator[None]:
 
 def _chosen(args: argparse.Namespace, run_dir: RunDir) -> Result:
     """Return the result of a choice, which is written too."""
-    config = run_dir.config()
-    tracked = config.tracking is not None and run_dir.tracking_file.is_file()
+    tracked = run_dir.config().tracking is not None and run_dir.tracking_file.is_file()
     if args.register and (args.no_mlflow or not tracked):
         raise InputError(
             f"--register {args.register}: expected a run that is logged to MLflow, found that "
@@ -169,8 +168,7 @@ def _chosen(args: argparse.Namespace, run_dir: RunDir) -> Result:
     of = _describe(result, args, run_dir, source, choice)
     if rescoring:  # the run and its choice are not changed
         if args.export:
-            about = {"run": config.name, "seed": config.seed, **rescoring}
-            target = Path(args.export)
+            about, target = {**run_dir.origin(), **rescoring}, Path(args.export)
             export(source.problem(), front, position, target, about, of, replaces=False)
         return result.add(*written(args.export), front=lambda: records(front), model=args.export)
     if not _record(result, args, run_dir, source, choice, of):
@@ -363,9 +361,7 @@ def _keep(
     """
     from framework.models.store import check_target  # it needs data frames
 
-    config = run_dir.config()
-    front = run_dir.front()
-    about = {"run": config.name, "seed": config.seed}
+    front, about = run_dir.front(), run_dir.origin()
     for target in targets:  # none is written if one cannot be
         check_target(target)
     for target in targets:
@@ -375,7 +371,7 @@ def _keep(
                 return []
             raise InputError(
                 "--export: expected a solution that is a model to deploy, found one of problem "
-                f"{config.problem.kind} that has no format to be written in"
+                f"{run_dir.config().problem.kind} that has no format to be written in"
             )
     return model(targets[-1]) if targets else []
 
@@ -412,9 +408,8 @@ def _trivial(args: argparse.Namespace, run_dir: RunDir, problem: Problem, choice
     )
     _add_costs(result, choice, expected)
     if args.export:
-        config = run_dir.config()
-        about = {"run": config.name, "seed": config.seed}
-        reason = f"Of run {config.name}: {why}."
+        about = run_dir.origin()
+        reason = f"Of run {about['run']}: {why}."
         export_trivial(problem, always, Path(args.export), about, note=reason)
     return result.add(*written(args.export))
 
@@ -463,9 +458,7 @@ def _mixture(args: argparse.Namespace, run_dir: RunDir) -> Result:
     mixture = mix(candidates, best=args.best, where=args.where)
     names = [_named(candidates, position, trivial) for position in mixture.positions]
     if args.export:
-        config = run_dir.config()
-        about = {"run": config.name, "seed": config.seed}
-        directory = Path(args.export)
+        directory, about = Path(args.export), run_dir.origin()
         if not export_mixture(source.problem(), candidates, trivial, mixture, directory, about):
             raise InputError(
                 f"--export: solutions of {run_dir.path} are no models that can be mixed"
@@ -506,8 +499,10 @@ def _mixture_promises(
     try:
         evidence = source.evidence()
         if evidence is not None:
+            positions = evidence.positions(candidates.ids[candidates.ids >= 0])
+            about, spread = (candidates, positions, mixture), evidence.spreads(candidates)
             rule = args.best, args.where
-            return mixture_expectation(evidence, candidates, mixture, *rule, trivial)
+            return expect_mixture(evidence.resamples, *about, *rule, spread, trivial)
     except ParetolabError as error:  # the mixture is valid without
         say(f"what to expect of this mixture is not known: {error}", sys.stderr)
     return {}, 0.0

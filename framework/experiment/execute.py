@@ -258,8 +258,7 @@ def conclude(problem: Problem, run_dir: RunDir, summary: dict[str, Any], options
     if isinstance(problem, Deployable) and not problem.has_models:
         options.report("no model is written: the library has its models' predictions alone")
     elif chosen is None or exported_solution(run_dir.model) != chosen:
-        about = {"run": summary["name"], "seed": summary["seed"]}
-        export(problem, front, marked(run_dir, front), run_dir.model, about=about)
+        export(problem, front, marked(run_dir, front), run_dir.model, run_dir.origin())
     elif chosen not in front.ids:
         options.report(
             f"solution {chosen}, which you chose, is no longer on the front: others are better in "

@@ -13,17 +13,15 @@ import numpy as np
 from framework.analysis.choose import Condition, Rule, constraints_of, parse_conditions
 from framework.analysis.expectations import Expectation, expect
 from framework.analysis.front_expectations import expect_front
-from framework.analysis.mixtures import Mixture, expect_mixture
 from framework.analysis.ranges import NORMAL, Spread, spreads
 from framework.analysis.resamples import Resamples
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, row_codes
 from framework.batch import Evaluated
-from framework.capabilities import TrivialClassifier
 from framework.errors import InputError
 from framework.experiment.config import check
 from framework.experiment.options import AlgorithmOptions, Options
 from framework.experiment.unevaluated import searched_again, unevaluated
-from framework.front import Archive, Front, Promise, expected_columns
+from framework.front import Archive, Front, expected_columns
 from framework.outcomes import RecordOutcomes, Refits, WeightedOutcomes
 from framework.problem import Problem, check_genomes
 from framework.registry import class_text
@@ -332,25 +330,6 @@ def expectation(resampled: Evidence, front: Front, position: int, **rule: Any) -
     design = int(resampled.positions(front.ids[position : position + 1])[0])
     spread = {name: column[position] for name, column in resampled.spreads(front).items()}
     return replace(expect(resampled.resamples, chosen_by, design, spread), beside=resampled.beside)
-
-
-def mixture_expectation(
-    resampled: Evidence,
-    front: Front,
-    mixture: Mixture,
-    best: str,
-    where: Sequence[str | Condition],
-    trivial: Sequence[TrivialClassifier] = (),
-) -> tuple[dict[str, Promise], float]:
-    """Return what to expect of a mixture; ``front`` has trivial classifiers behind its solutions.
-
-    See :func:`~framework.analysis.mixtures.expect_mixture`.
-    """
-    solutions = front.ids[front.ids >= 0]
-    positions = resampled.positions(solutions)
-    spread = resampled.spreads(front)
-    about = front, positions, mixture, best, where, spread, trivial
-    return expect_mixture(resampled.resamples, *about)
 
 
 class Sure(NamedTuple):

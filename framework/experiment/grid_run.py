@@ -10,7 +10,6 @@ from typing import Any
 
 from framework.analysis.indicators import indicators_of
 from framework.errors import InputError, NotBuiltError, first_few
-from framework.experiment.champions import champions
 from framework.experiment.comparison import (
     compare_grid,
     mean_indicators,
@@ -19,16 +18,13 @@ from framework.experiment.comparison import (
 )
 from framework.experiment.estimate import candidates_of
 from framework.experiment.execute import Options, conclude, followed, uid_of
+from framework.experiment.export import champions
 from framework.experiment.grid import Grid, PlannedRun
 from framework.experiment.many_runs import Problems, has_ended, run_many
 from framework.experiment.options import ProblemOptions
 from framework.experiment.repeats import seconds_of
 from framework.experiment.run_dir import RunDir
-from framework.experiment.single_run import (
-    DONE,
-    FAILED,
-    INTERRUPTED,
-)
+from framework.experiment.single_run import DONE, FAILED, INTERRUPTED
 from framework.files import write_whole
 from framework.problem import Deployable
 from framework.roles import Metric

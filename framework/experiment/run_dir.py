@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cache
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,7 +38,7 @@ from framework.security import (
 if TYPE_CHECKING:
     import pandas as pd
 
-_ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}
+_adapter = cache(TypeAdapter)  # one takes milliseconds, and an experiment reads thousands
 _IN_SUMMARY: dict[str, type] = {
     **dict.fromkeys(("generations", "evaluations", "rows_failed", "front_size"), int),
     **dict.fromkeys(("expected", "files", "findings", "indicators", "rungs", "versions"), dict),
@@ -223,6 +224,11 @@ class RunDir:
         raw = read_yaml(self.config_file)
         return check(RunConfig, raw, str(self.config_file), {AS_WRITTEN: not checked})
 
+    def origin(self) -> dict[str, Any]:
+        """Return what is noted of the run with a model of its front."""
+        config = self.config()
+        return {"run": config.name, "seed": config.seed}
+
     def write_config(self, config: RunConfig) -> None:
         """Write ``config.yaml``, which makes the folder the directory of a run."""
         write_whole(self.config_file, config.dump())
@@ -285,9 +291,9 @@ class RunDir:
         about = self.about()
         with self.remade(self.about_file, "metrics and their roles"):
             return Roles(
-                [Metric(**_checked(Metric, m)) for m in about["metrics"]],
-                [Objective(**_checked(Objective, o)) for o in about["objectives"]],
-                [Constraint(**_checked(Constraint, c)) for c in about["constraints"]],
+                [_checked(Metric, m) for m in about["metrics"]],
+                [_checked(Objective, o) for o in about["objectives"]],
+                [_checked(Constraint, c) for c in about["constraints"]],
             )
 
     def anchors(self) -> FloatArray | None:
@@ -474,11 +480,9 @@ def _identity(path: Path) -> tuple[int, ...]:
     return ()
 
 
-def _checked(role: type[Any], plain: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a role, each checked to be of the type that the role declares."""
-    if role not in _ADAPTERS:  # making one takes milliseconds, and an experiment reads thousands
-        _ADAPTERS[role] = TypeAdapter(role)
-    return dict(_ADAPTERS[role].validate_python(dict(plain), strict=True)._asdict())
+def _checked(role: Any, plain: Mapping[str, Any]) -> Any:
+    """Return a role, each field checked to be of the type that it declares."""
+    return _adapter(role).validate_python(dict(plain), strict=True)
 
 
 def slug(name: str) -> str:

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from framework.errors import InputError
-from framework.experiment.champions import champions
+from framework.experiment.export import champions
 from framework.experiment.run_dir import RunDir
 from tests.command import call, small, write
 

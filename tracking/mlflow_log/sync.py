@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from framework.errors import InputError, ParetolabError, command
-from framework.experiment.champions import champions, write_model
+from framework.experiment.export import champions, write_model
 from framework.experiment.run_dir import RunDir
 from framework.security import check_address, keep, redacted, without_tokens
 from tracking.mlflow_log.store import UploadState, sole_uploader
