@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar, runtime_ch
 import numpy as np
 
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
-from framework.outcomes import RecordOutcomes, weighted_sums
+from framework.outcomes import ALL, Figures, Names, RecordOutcomes, Values, Which, weighted_sums
 from framework.roles import Metric
 
 T = TypeVar("T")
@@ -122,7 +122,7 @@ class Answers:
         """Bytes that the codes and the costs take."""
         return int(self.codes.nbytes + sum(units.nbytes for units in self.paid.values()))
 
-    def take(self, candidates: slice | IntArray) -> Answers:
+    def take(self, candidates: Which) -> Answers:
         """Return the answers of some candidates."""
         return replace(
             self,
@@ -423,9 +423,7 @@ class Size(NamedTuple):
         return size, size
 
 
-def measured(
-    answers: Answers, measures: Sequence[Measure], weights: Array | None = None
-) -> dict[str, FloatArray]:
+def measured(answers: Answers, measures: Sequence[Measure], weights: Array | None = None) -> Values:
     """Return the metrics of candidates under weights of the records.
 
     Parameters
@@ -447,9 +445,7 @@ def measured(
 OfSums = Mapping[str, Callable[[Sums], FloatArray]]
 
 
-def _summed(
-    answers: Answers, drawn: DrawnRecords, metrics: OfSums, shares: OfSums
-) -> tuple[dict[str, FloatArray], dict[str, FloatArray]]:
+def _summed(answers: Answers, drawn: DrawnRecords, metrics: OfSums, shares: OfSums) -> Figures:
     """Return metrics and shares, computed in blocks of candidates."""
     columns = len(drawn.total)
     k, subgroups = len(answers.records.classes), max(len(answers.records.subgroup_names), 1)
@@ -458,13 +454,10 @@ def _summed(
     for start in range(0, max(len(answers), 1), step):
         sums = Sums(answers.take(slice(start, start + step)), drawn)
         pieces.append(_valued(sums, metrics, shares))
-    values, about = map(_joined, zip(*pieces, strict=True))
-    return values, about
+    return _joined(pieces)
 
 
-def _valued(
-    sums: Sums, metrics: OfSums, shares: OfSums
-) -> tuple[dict[str, FloatArray], dict[str, FloatArray]]:
+def _valued(sums: Sums, metrics: OfSums, shares: OfSums) -> Figures:
     """Return metrics, NaN for failed candidates, and shares."""
 
     def of(functions: OfSums) -> dict[str, FloatArray]:
@@ -481,8 +474,13 @@ def _valued(
     return values, of(shares)
 
 
-def _joined(pieces: Sequence[Mapping[str, FloatArray]]) -> dict[str, FloatArray]:
-    return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+def _joined(pieces: Sequence[Figures]) -> Figures:
+    """Return the figures of all candidates from those of pieces, in order."""
+    values, about = (
+        {name: np.concatenate([piece[name] for piece in part]) for name in part[0]}
+        for part in zip(*pieces, strict=True)
+    )
+    return values, about
 
 
 class AnswerOutcomes(RecordOutcomes):
@@ -524,7 +522,7 @@ class AnswerOutcomes(RecordOutcomes):
         outcomes._held = answers
         return outcomes
 
-    def answers(self, candidates: slice | IntArray = slice(None)) -> Answers:
+    def answers(self, candidates: Which = ALL) -> Answers:
         """Return the answers of some candidates."""
         if self._held is not None:
             return self._held.take(candidates)
@@ -535,82 +533,53 @@ class AnswerOutcomes(RecordOutcomes):
             return self._held.take(candidates)
         return answers
 
-    def _blocks(self, candidates: slice | IntArray) -> Iterator[Answers]:
+    def _blocks(self, candidates: Which) -> Iterator[Answers]:
         """Yield the answers of candidates in blocks that take little memory."""
         chosen = np.arange(self.candidates)[candidates]
         step = max(_TOGETHER // max(self.records, 1), 16)  # sums of fewer wait for the memory
         for start in range(0, max(len(chosen), 1), step):
             yield self.answers(chosen[start : start + step])
 
-    def metrics(
-        self,
-        weights: Array,
-        candidates: slice | IntArray = slice(None),
-        names: Collection[str] | None = None,
-    ) -> Mapping[str, FloatArray]:
-        return self._of_blocks(weights, candidates, names, shares=False)[0]
+    def metrics(self, weights: Array, candidates: Which = ALL, names: Names = None) -> Values:
+        drawn = DrawnRecords(self._records, weights)
+        return self._of_blocks(candidates, drawn, self._functions(names)[0], {})[0]
 
     def figures(
-        self,
-        weights: Array,
-        candidates: slice | IntArray = slice(None),
-        names: Collection[str] | None = None,
-        *,
-        squares: bool = False,
-    ) -> tuple[Mapping[str, FloatArray], Mapping[str, FloatArray]]:
-        return self._of_blocks(weights, candidates, names, shares=True, squares=squares)
+        self, weights: Array, candidates: Which = ALL, names: Names = None, *, squares: bool = False
+    ) -> Figures:
+        drawn = DrawnRecords(self._records, weights, squares=squares)
+        return self._of_blocks(candidates, drawn, *self._functions(names))
 
     def figures_of_folds(
-        self,
-        fold_of: IntArray,
-        unions: BoolArray,
-        names: Collection[str],
-        candidates: slice | IntArray = slice(None),
-    ) -> tuple[Mapping[str, FloatArray], Mapping[str, FloatArray]]:
+        self, fold_of: IntArray, unions: BoolArray, names: Collection[str], candidates: Which = ALL
+    ) -> Figures:
         if self._counts is None:
             return super().figures_of_folds(fold_of, unions, names, candidates)
         folds = fold_of == np.arange(len(unions))[:, np.newaxis]
         counts = self._counts(self._X[candidates], folds).of(unions)
-        sums = CountedSums(self._records, counts)
-        return _valued(sums, *self._functions(names, shares=True))
+        return _valued(CountedSums(self._records, counts), *self._functions(names))
 
-    def chance(
-        self, weights: Array, candidates: slice | IntArray = slice(None)
-    ) -> Mapping[str, FloatArray]:
+    def chance(self, weights: Array, candidates: Which = ALL) -> Values:
         of = {
             m.metric.name: m.chance
             for m in self._measures
             if isinstance(m, Difference) and m.metric.statistic == "difference"
         }
-        drawn = DrawnRecords(self._records, weights)
-        return _joined([_summed(block, drawn, of, {})[0] for block in self._blocks(candidates)])
+        return self._of_blocks(candidates, DrawnRecords(self._records, weights), of, {})[0]
 
-    def _functions(self, names: Collection[str] | None, *, shares: bool) -> tuple[OfSums, OfSums]:
-        """Return how metrics (all if None) and, if wanted, shares follow from sums."""
+    def _functions(self, names: Names) -> tuple[OfSums, OfSums]:
+        """Return how metrics and shares follow from sums."""
         wanted = set(self.names if names is None else names)
         of = {m.metric.name: m.of for m in self._measures if m.metric.name in wanted}
-        share = {m.metric.name: m.share for m in self._measures if shares and isinstance(m, Share)}
-        return of, share
+        return of, {m.metric.name: m.share for m in self._measures if isinstance(m, Share)}
 
     def _of_blocks(
-        self,
-        weights: Array,
-        candidates: slice | IntArray,
-        names: Collection[str] | None,
-        *,
-        shares: bool,
-        squares: bool = False,
-    ) -> tuple[dict[str, FloatArray], dict[str, FloatArray]]:
-        """Return metrics and, if wanted, shares, computing answers that are not kept only once."""
-        functions = self._functions(names, shares=shares)
-        drawn = DrawnRecords(self._records, weights, squares=squares)
-        pieces = [_summed(block, drawn, *functions) for block in self._blocks(candidates)]
-        metrics, about = map(_joined, zip(*pieces, strict=True))
-        return metrics, about
+        self, candidates: Which, drawn: DrawnRecords, metrics: OfSums, shares: OfSums
+    ) -> Figures:
+        """Return metrics and shares, computing answers that are not kept only once."""
+        return _joined([_summed(b, drawn, metrics, shares) for b in self._blocks(candidates)])
 
-    def ends(
-        self, candidates: slice | IntArray = slice(None)
-    ) -> Mapping[str, tuple[FloatArray, FloatArray]]:
+    def ends(self, candidates: Which = ALL) -> Mapping[str, tuple[FloatArray, FloatArray]]:
         if self._counts is None:
             blocks = self._blocks(candidates)
         else:  # ends are of no record: any set will do

@@ -24,6 +24,15 @@ _TOGETHER = 1 << 15  # records that are multiplied at a time: a copy of all woul
 _EXACT_SINGLE, _EXACT_DOUBLE = 2**24, 2**53  # floats hold whole numbers up to here exactly
 _LARGEST = 2**63  # int64 ends here
 
+Which = slice | IntArray  # positions of candidates
+ALL = slice(None)
+Names = Collection[str] | None  # of metrics; all if None
+Values = Mapping[str, FloatArray]
+"""Values of candidates under b weights, by metric, shape (candidates, b) each."""
+
+Figures = tuple[Values, Values]
+"""Metrics, and the share of the records that each one is taken over."""
+
 
 class Sample(NamedTuple):
     """A mean over records that a certificate can bound.
@@ -90,12 +99,7 @@ class RecordOutcomes(ABC):
         self.units = np.arange(records) if units is None else np.asarray(units, dtype=np.int64)
 
     @abstractmethod
-    def metrics(
-        self,
-        weights: Array,
-        candidates: slice | IntArray = slice(None),
-        names: Collection[str] | None = None,
-    ) -> Mapping[str, FloatArray]:
+    def metrics(self, weights: Array, candidates: Which = ALL, names: Names = None) -> Values:
         """Return the metrics of candidates under weights of the records.
 
         With weights of 1 they equal those of ``Problem.evaluate``, to the bit. With other weights
@@ -117,13 +121,8 @@ class RecordOutcomes(ABC):
         """
 
     def figures(
-        self,
-        weights: Array,
-        candidates: slice | IntArray = slice(None),
-        names: Collection[str] | None = None,
-        *,
-        squares: bool = False,
-    ) -> tuple[Mapping[str, FloatArray], Mapping[str, FloatArray]]:
+        self, weights: Array, candidates: Which = ALL, names: Names = None, *, squares: bool = False
+    ) -> Figures:
         """Return :meth:`metrics`, and the share of the records that each one is taken over.
 
         Arguments and shapes are those of :meth:`metrics`. With ``squares`` there are two columns of
@@ -136,12 +135,8 @@ class RecordOutcomes(ABC):
         return self.metrics(weights, candidates, names), {}
 
     def figures_of_folds(
-        self,
-        fold_of: IntArray,
-        unions: BoolArray,
-        names: Collection[str],
-        candidates: slice | IntArray = slice(None),
-    ) -> tuple[Mapping[str, FloatArray], Mapping[str, FloatArray]]:
+        self, fold_of: IntArray, unions: BoolArray, names: Collection[str], candidates: Which = ALL
+    ) -> Figures:
         """Return :meth:`figures` on unions of folds, shape (candidates, b).
 
         Parameters
@@ -157,9 +152,7 @@ class RecordOutcomes(ABC):
         """
         return self.figures(unions[fold_of].astype(np.float32), candidates, names)
 
-    def chance(
-        self, weights: Array, candidates: slice | IntArray = slice(None)
-    ) -> Mapping[str, FloatArray]:
+    def chance(self, weights: Array, candidates: Which = ALL) -> Values:
         """Return how far subgroups part by chance alone, by difference, shape (candidates, b).
 
         That is what the difference would be if each subgroup had, under the first column of
@@ -168,9 +161,7 @@ class RecordOutcomes(ABC):
         """
         return {}
 
-    def ends(
-        self, candidates: slice | IntArray = slice(None)
-    ) -> Mapping[str, tuple[FloatArray, FloatArray]]:
+    def ends(self, candidates: Which = ALL) -> Mapping[str, tuple[FloatArray, FloatArray]]:
         """Return the least and the highest value of a single record, shape (candidates,) each.
 
         Only metrics that are means of the records' values are listed. Metrics whose values are
@@ -195,35 +186,21 @@ class WeightedOutcomes(RecordOutcomes):
         self._base, self._units = base, units
         self.counted = units if base.counted is None else units * base.counted
 
-    def metrics(
-        self,
-        weights: Array,
-        candidates: slice | IntArray = slice(None),
-        names: Collection[str] | None = None,
-    ) -> Mapping[str, FloatArray]:
+    def metrics(self, weights: Array, candidates: Which = ALL, names: Names = None) -> Values:
         return self._base.metrics(self._drawn(weights), candidates, names)
 
     def figures(
-        self,
-        weights: Array,
-        candidates: slice | IntArray = slice(None),
-        names: Collection[str] | None = None,
-        *,
-        squares: bool = False,
-    ) -> tuple[Mapping[str, FloatArray], Mapping[str, FloatArray]]:
+        self, weights: Array, candidates: Which = ALL, names: Names = None, *, squares: bool = False
+    ) -> Figures:
         return self._base.figures(self._drawn(weights), candidates, names, squares=squares)
 
-    def chance(
-        self, weights: Array, candidates: slice | IntArray = slice(None)
-    ) -> Mapping[str, FloatArray]:
+    def chance(self, weights: Array, candidates: Which = ALL) -> Values:
         return self._base.chance(self._drawn(weights), candidates)
 
     def _drawn(self, weights: Array) -> FloatArray:
         return weights.astype(np.float64) * self._units[:, None]
 
-    def ends(
-        self, candidates: slice | IntArray = slice(None)
-    ) -> Mapping[str, tuple[FloatArray, FloatArray]]:
+    def ends(self, candidates: Which = ALL) -> Mapping[str, tuple[FloatArray, FloatArray]]:
         return self._base.ends(candidates)
 
 

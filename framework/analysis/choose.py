@@ -19,12 +19,12 @@ from framework.batch import Evaluated
 from framework.capabilities import TrivialClassifier
 from framework.errors import InputError, first_few
 from framework.front import Front
+from framework.outcomes import Values
 from framework.registry import nearest
 from framework.roles import Roles
 
 _OUTLYING = 6.0  # medians; the exponential tail of a hundred solutions ends about there
 FALSE_POSITIVES, FALSE_NEGATIVES = "false_positive_rate", "false_negative_rate"
-Values = Mapping[str, Array]  # by metric
 
 _OPERATORS: dict[str, Callable[[Array, float], Array]] = {
     ">=": operator.ge,

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from framework.analysis.choose import Values, constraints_of, losses_of, meets
+from framework.analysis.choose import constraints_of, losses_of, meets
 from framework.analysis.ranges import NORMAL, promised, spreads
 from framework.analysis.resample_fronts import (
     ResampleFronts,
@@ -28,7 +28,7 @@ from framework.analysis.resample_fronts import (
 from framework.analysis.resamples import PILOT, Pool, Resamples, nearest_of, standard_errors
 from framework.arrays import Array, FloatArray, IntArray
 from framework.front import FIRM, TIED, Front, expected_columns
-from framework.outcomes import Refits
+from framework.outcomes import Refits, Values
 from framework.roles import Roles
 
 _WORK = 2e9  # candidates x records x resamples: about a second of one core

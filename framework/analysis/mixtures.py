@@ -11,7 +11,6 @@ import numpy as np
 from framework.analysis.choose import (
     Condition,
     Rule,
-    Values,
     column_of,
     constraints_of,
     loss,
@@ -24,6 +23,7 @@ from framework.arrays import FloatArray, IntArray
 from framework.capabilities import TrivialClassifier
 from framework.errors import InputError
 from framework.front import Front, Promise
+from framework.outcomes import Values
 from framework.pareto import nondominated, pareto_layers
 
 _NOTHING = 1e-9  # chances below this are rounding errors of the solver

@@ -12,10 +12,10 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from framework.analysis.choose import Rule, Values, loss
+from framework.analysis.choose import Rule, loss
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.jit import njit
-from framework.outcomes import RecordOutcomes, resample_weights
+from framework.outcomes import RecordOutcomes, Values, resample_weights
 from framework.streams import resample_stream
 
 RESAMPLES, FEWEST_RESAMPLES = 500, 100
