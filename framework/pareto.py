@@ -128,29 +128,6 @@ def igd_plus(losses: FloatArray, reference_set: FloatArray) -> float:
     return float(moocore.igd_plus(points, ref=wanted))
 
 
-def epsilon_additive(losses: FloatArray, reference_set: FloatArray) -> float:
-    """Return the least shift by which a front weakly dominates a reference set; smaller is better.
-
-    Parameters
-    ----------
-    losses : numpy.ndarray, shape (n, m)
-    reference_set : numpy.ndarray, shape (k, m)
-
-    Returns
-    -------
-    float
-        Additive epsilon (Zitzler et al. 2003), negative where the front is strictly better.
-
-    Raises
-    ------
-    InputError
-        No point, NaN, or shapes that do not match.
-    """
-    points = _points(losses, "losses")
-    wanted = _points(reference_set, "reference_set", columns=points.shape[1])
-    return float(moocore.epsilon_additive(points, ref=wanted))
-
-
 def _points(points: FloatArray, name: str, columns: int | None = None) -> FloatArray:
     """Return a checked float matrix of at least one point."""
     checked: FloatArray = np.asarray(points, dtype=np.float64)

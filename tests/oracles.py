@@ -49,11 +49,6 @@ def igd_plus(losses: np.ndarray, reference_set: np.ndarray) -> float:
     return float(np.mean(distances))
 
 
-def epsilon_additive(losses: np.ndarray, reference_set: np.ndarray) -> float:
-    """Shift until every reference point is weakly dominated."""
-    return max(min(float((row - point).max()) for row in losses) for point in reference_set)
-
-
 def compress(genome: Sequence[int]) -> list[int]:
     """Close gaps as the EMSCO paper words it: while a stage j is missing, j + 1 becomes j."""
     stages = list(genome)

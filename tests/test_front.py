@@ -19,7 +19,7 @@ from framework.front import (
     expected_columns,
     why_empty,
 )
-from framework.pareto import epsilon_additive, hypervolume, igd_plus, nondominated, pareto_layers
+from framework.pareto import hypervolume, igd_plus, nondominated, pareto_layers
 from framework.roles import Constraint, Metric, Objective, Roles
 from framework.testing.tools import same_front
 from tests import oracles
@@ -254,12 +254,9 @@ def test_hypervolume_of_many_objectives_is_close_and_grows_with_points(m):
 @given(points(3, max_size=6), points(3, max_size=6))
 def test_distances_to_a_reference_set(losses, reference):
     assert igd_plus(losses, reference) == pytest.approx(oracles.igd_plus(losses, reference))
-    assert epsilon_additive(losses, reference) == pytest.approx(
-        oracles.epsilon_additive(losses, reference)
-    )
 
 
-@pytest.mark.parametrize("indicator", [hypervolume, igd_plus, epsilon_additive])
+@pytest.mark.parametrize("indicator", [hypervolume, igd_plus])
 def test_indicators_refuse_nonsense(indicator):
     good = np.array([[0.1, 0.2]])
     reference = np.ones(2) if indicator is hypervolume else np.ones((1, 2))
