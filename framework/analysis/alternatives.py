@@ -14,10 +14,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from framework.analysis.choose import loss, losses_of
 from framework.analysis.ranges import NORMAL, gain_share, moments
@@ -80,8 +81,8 @@ class Compared:
     name: str
     points: tuple[str, ...]
     values: Mapping[str, list[float]]
-    test: Mapping[str, list[float]] = field(default_factory=dict)
-    gains: Mapping[str, Gain] = field(default_factory=dict)
+    test: Mapping[str, list[float]]
+    gains: Mapping[str, Gain]
     dominated: int = 0
 
     @property
@@ -109,28 +110,12 @@ class Compared:
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Compared:
-        """Read what :meth:`to_json` wrote; else raise KeyError, TypeError or ValueError."""
-        points = tuple(str(point) for point in plain["points"])
-
-        def columns(table: Mapping[str, Any]) -> dict[str, list[float]]:
-            floats = {str(name): [float(v) for v in values] for name, values in table.items()}
-            if any(len(values) != len(points) for values in floats.values()):
-                raise ValueError("columns of other lengths")
-            return floats
-
-        gains = {}
-        for name, gain in plain["gains"].items():
-            test = None if gain["test"] is None else float(gain["test"])
-            figures = {k: float(gain[k]) for k in ("claimed", "expected", "low", "high", "of")}
-            gains[str(name)] = Gain(points=int(gain["points"]), test=test, **figures)
-        return cls(
-            name=str(plain["name"]),
-            points=points,
-            values=columns(plain["values"]),
-            test=columns(plain["test"]),
-            gains=gains,
-            dominated=int(plain["dominated"]),
-        )
+        """Read what :meth:`to_json` wrote; raise ValueError for anything else."""
+        compared = TypeAdapter(cls).validate_python(plain)
+        columns = [*compared.values.values(), *compared.test.values()]
+        if any(len(column) != len(compared.points) for column in columns):
+            raise ValueError("columns of other lengths")
+        return compared
 
 
 def compare_alternatives(

@@ -221,9 +221,9 @@ def test_what_a_run_beats_is_that_of_its_verdict():
     values = {"coverage": [0.5], "accuracy": [0.5], "cost": [1e6]}
     front = front_of(MadeUp(30, 60, seed=0))
     won = Compared("won", ("p",), values, {}, {"cost": gain})
-    lost = Compared("lost", ("p",), values)
-    free = Compared("free", ("p",), values | {"cost": [-1.0]})
-    other = Compared("other", ("p",), {"speed": [1.0]})
+    lost = Compared("lost", ("p",), values, {}, {})
+    free = Compared("free", ("p",), values | {"cost": [-1.0]}, {}, {})
+    other = Compared("other", ("p",), {"speed": [1.0]}, {}, {})
     assert worth_of([won, lost, free, other], front) == Worth(("won",), ("lost",))
     assert worth_of([free], front) is None
 

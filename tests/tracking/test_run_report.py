@@ -35,7 +35,7 @@ def test_amounts_of_several_orders_of_magnitude_are_drawn_by_ratios(tmp_path):
     values = data.front.rows.values[cost.metric]
     data.front.rows.values[cost.metric] = np.geomspace(0.1, 100.0, len(values))
     least = {name: [0.0, 0.5] for name in data.roles.names}
-    one = Compared("the largest class", ("0", "1"), least)
+    one = Compared("the largest class", ("0", "1"), least, {}, {})
     assert data.scale(cost) == "log"
     assert data.points(one).tolist() == [[0.5], [0.5]]  # 0 has no place there
 
