@@ -16,9 +16,14 @@ from framework.arrays import IntArray
 _ALGORITHM, _ROW, _REPEAT, _RESAMPLES = range(4)
 
 
+def stream(seed: int, *key: int) -> np.random.Generator:
+    """Return the stream that a key tells from all others of the same seed."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
+
+
 def algorithm_stream(seed: int) -> np.random.Generator:
     """Return the stream that the algorithm of a run draws from."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_ALGORITHM,)))
+    return stream(seed, _ALGORITHM)
 
 
 def repeat_seed(seed: int, repeat: int) -> int:
@@ -30,8 +35,7 @@ def repeat_seed(seed: int, repeat: int) -> int:
 
 def resample_stream(seed: int, *, again: bool = False) -> np.random.Generator:
     """Return the stream for resamples of a run's records or, with ``again``, of the resamples."""
-    key = (_RESAMPLES, 1) if again else (_RESAMPLES,)
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
+    return stream(seed, _RESAMPLES, 1) if again else stream(seed, _RESAMPLES)
 
 
 class CandidateStreams:
@@ -44,8 +48,7 @@ class CandidateStreams:
         return len(self.ids)
 
     def __getitem__(self, i: int) -> np.random.Generator:
-        key = (_ROW, int(self.ids[i]))
-        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=key))
+        return stream(self.seed, _ROW, int(self.ids[i]))
 
     def __iter__(self) -> Iterator[np.random.Generator]:
         return (self[i] for i in range(len(self)))

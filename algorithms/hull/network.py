@@ -29,6 +29,7 @@ from framework.problem import Deployable
 from framework.roles import Metric
 from framework.settings import Section
 from framework.space import Bits, Integers, Space
+from framework.streams import stream
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -315,18 +316,18 @@ class NetworkProblem(AnsweringProblem, Deployable):
     def _trained_on(self, design: FloatArray, positive: BoolArray) -> FloatArray:
         """Train a network; return its weights, then its biases, and so on for each level."""
         training, sizes = self.config.training, self._sizes(design)
-        rng = _stream(training.seed, _START)
+        rng = stream(training.seed, _START)
         bound = np.concatenate([np.full(n * m, np.sqrt(6.0 / (n + m))) for n, m in pairwise(sizes)])
         weights = rng.uniform(-bound, bound)
         biases = np.zeros(int(sizes[1:].sum()))
         everything = np.ones(len(weights), dtype=np.int8)
-        rng = _stream(training.seed, _ORDER)
+        rng = stream(training.seed, _ORDER)
         self._train(weights, biases, everything, training.epochs, rng, design, positive)
         parts = [weights, biases]
         if self._by_magnitude:
             for level, mask in enumerate(_largest(weights)[1:], start=1):
                 tuned = weights.copy(), biases.copy()
-                rng = _stream(training.seed, _GENOME, level)
+                rng = stream(training.seed, _GENOME, level)
                 self._train(*tuned, mask, self.config.finetune, rng, design, positive)
                 parts += tuned
         return np.concatenate(parts)
@@ -372,7 +373,7 @@ class NetworkProblem(AnsweringProblem, Deployable):
         for x, mask in zip(X[:, : self._gates], masks, strict=True):
             copies = weights.copy(), biases.copy()
             digest = hashlib.blake2b(np.ascontiguousarray(x).tobytes(), digest_size=8).digest()
-            rng = _stream(self.config.training.seed, _GENOME, int.from_bytes(digest, "little"))
+            rng = stream(self.config.training.seed, _GENOME, int.from_bytes(digest, "little"))
             self._train(*copies, mask, self.config.finetune, rng, self.design, self.positive)
             tuned.append(copies)
         return (
@@ -526,7 +527,3 @@ def _largest(weights: FloatArray) -> Array:
     for mask, share in zip(masks, _SHARES, strict=True):
         mask[order[: round(share * len(weights))]] = 1
     return masks
-
-
-def _stream(seed: int, *key: int) -> np.random.Generator:
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))

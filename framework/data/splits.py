@@ -18,6 +18,7 @@ from pydantic import Field, model_validator
 from framework.arrays import BoolArray, FloatArray, IntArray, frozen
 from framework.errors import InputError
 from framework.settings import Section, SectionOfKind
+from framework.streams import stream
 
 FOLDS = 5  # of a cross-validation, unless given
 
@@ -168,9 +169,7 @@ def split_records(
     Part sizes are rounded by largest remainders, in each class if stratified. Of equal remainders,
     that of the part which lags most behind its share in the classes before counts as the largest.
     """
-    rng = np.random.Generator(
-        np.random.PCG64(np.random.SeedSequence(config.seed, spawn_key=(_SPLITS,)))
-    )
+    rng = stream(config.seed, _SPLITS)
     shares = np.array([config.train, config.validation, config.test])
     strata = labels if config.stratify else np.zeros_like(labels)
     unit = np.arange(len(labels)) if units is None else units
@@ -308,8 +307,7 @@ def fold_records(
             f"{where}: expected two training records or more for each of {count} folds, found "
             f"{len(strata)} in all; lower folds"
         )
-    key = (_FOLDS, repeat) if repeat else (_FOLDS,)
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
+    rng = stream(seed, _FOLDS, repeat) if repeat else stream(seed, _FOLDS)
     if units is not None:
         _, unit = np.unique(units, return_inverse=True)
         if unit.max() + 1 < count:

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from framework.streams import stream
+
 _STREAM = 83  # keeps these draws apart from other streams of the same seed
 _ALWAYS = 10**9
 
@@ -116,8 +118,7 @@ def plans(
 def _plan(name: str, number: int, seed: int, balanced: bool) -> PoolPlan:
     family = FAMILIES[name]
     # each model has a stream of its own: its parameters do not depend on how many others there are
-    key = (_STREAM, list(FAMILIES).index(name), number)
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
+    rng = stream(seed, _STREAM, list(FAMILIES).index(name), number)
     model_seed = int(rng.integers(2**31 - 1))
     parameters = dict(family.first)
     if number > 0:
