@@ -71,11 +71,8 @@ def load(group: Group, name: str) -> Any:
         The name is unknown (the nearest one is suggested), or its object cannot be imported.
     """
     entries = _entries(group)
-    if name not in entries:
-        listed = ", ".join(entries) or "nothing (is paretolab installed?)"
-        raise InputError(
-            f"{group}: expected one of {listed}; found {name!r}{nearest(name, entries)}"
-        )
+    listed = ", ".join(entries) or "nothing (is paretolab installed?)"
+    require_known([name], entries, f"{group}: expected one of {listed};")
     entry = entries[name]
     try:
         return entry.load()
@@ -175,6 +172,13 @@ def class_text(label: Any, classes: Iterable[Any]) -> str:
         if isinstance(name, Real) and not isinstance(name, bool) and name == number:
             return text
     return str(label)
+
+
+def require_known(names: Iterable[Any], words: Collection[Any], expected: str) -> None:
+    """Refuse the first name that is none of the words, in a sentence that begins as given."""
+    for name in names:
+        if name not in words:
+            raise InputError(f"{expected} found {name!r}{nearest(name, words)}")
 
 
 def nearest(unknown: str | list[str], words: Any, alike: float = 0.6) -> str:

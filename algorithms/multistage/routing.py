@@ -22,11 +22,10 @@ from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.data.costs import Panels
 from framework.data.encoding import Categorical, Encoder
 from framework.data.error_costs import DecisionCosts
-from framework.errors import InputError
 from framework.libraries.checks import probabilities_of
 from framework.models.calibration import decide
 from framework.models.walk import StageWalk, Walk
-from framework.registry import nearest, spelled_as
+from framework.registry import require_known, spelled_as
 
 _BINS = 10
 
@@ -163,9 +162,7 @@ def next_step(model: Staged, record: Mapping[str, Any]) -> dict[str, Any]:
     """
     names = model.encoder_.feature_names
     record = dict(zip(spelled_as(names, record), record.values(), strict=True))
-    for name in record:
-        if name not in names:
-            raise InputError(f"record: expected features, found {name!r}{nearest(name, names)}")
+    require_known(record, names, "record: expected features,")
     frame = pd.DataFrame({name: [record.get(name)] for name in names})
     filled = np.flatnonzero(~model.encoder_.missing(frame, range(len(names)))[0]).tolist()
     step: dict[str, Any] = {"label": None, "confidence": None, "missing": []}

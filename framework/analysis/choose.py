@@ -20,7 +20,7 @@ from framework.capabilities import TrivialClassifier
 from framework.errors import InputError, first_few
 from framework.front import Front
 from framework.outcomes import Values
-from framework.registry import nearest
+from framework.registry import nearest, require_known
 from framework.roles import Roles
 
 _OUTLYING = 6.0  # medians; the exponential tail of a hundred solutions ends about there
@@ -356,15 +356,12 @@ def column_of(front: Front, metric: str, place: str) -> Array:
         There is no validation metric of that name.
     """
     names = front.roles.metrics
-    if metric not in names:
-        if metric.startswith("test_"):
-            raise InputError(
-                f"{place}: expected a validation metric, found {metric!r}; a choice made on test "
-                "records voids what they say about the chosen solution"
-            )
+    if metric not in names and metric.startswith("test_"):
         raise InputError(
-            f"{place}: expected one of {', '.join(names)}; found {metric!r}{nearest(metric, names)}"
+            f"{place}: expected a validation metric, found {metric!r}; a choice made on test "
+            "records voids what they say about the chosen solution"
         )
+    require_known([metric], names, f"{place}: expected one of {', '.join(names)};")
     return front.rows.values[metric]
 
 

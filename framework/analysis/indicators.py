@@ -17,11 +17,10 @@ from scipy.spatial import cKDTree
 
 from framework import registry
 from framework.arrays import BoolArray, FloatArray
-from framework.errors import InputError
 from framework.front import volume
 from framework.pareto import igd_plus as mean_distance
 from framework.pareto import nondominated
-from framework.registry import nearest
+from framework.registry import require_known
 from framework.roles import Metric, Roles
 
 _SAME = 1e-9  # distance, after scaling to ranges, up to which two vectors are the same
@@ -131,12 +130,7 @@ def indicators_of(names: Iterable[str], metrics: Iterable[Metric]) -> dict[str, 
     for metric in metrics:
         by_name.setdefault(metric.name, _of_metric(metric))
     wanted = list(dict.fromkeys(names))
-    for name in wanted:
-        if name not in by_name:
-            raise InputError(
-                f"indicators: expected one of {', '.join(by_name)}; found {name!r}"
-                f"{nearest(name, by_name)}"
-            )
+    require_known(wanted, by_name, f"indicators: expected one of {', '.join(by_name)};")
     return {name: by_name[name] for name in wanted}
 
 

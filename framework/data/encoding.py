@@ -38,7 +38,7 @@ from framework.data.columns import (
     unusable,
 )
 from framework.errors import CellsError, InputError
-from framework.registry import nearest, require_columns
+from framework.registry import require_columns, require_known
 from framework.security import TABLE_CELLS
 
 _DAY = 86_400.0  # seconds
@@ -534,11 +534,7 @@ def _names(data: pd.DataFrame | Array) -> tuple[tuple[str, ...], bool]:
 
 def _position(feature: int | str, names: Sequence[str]) -> int:
     if isinstance(feature, str):
-        if feature not in names:
-            raise InputError(
-                f"features: expected one of {len(names)} names, found {feature!r}"
-                f"{nearest(feature, names)}"
-            )
+        require_known([feature], names, f"features: expected one of {len(names)} names,")
         return names.index(feature)
     if not 0 <= feature < len(names):
         raise InputError(

@@ -16,7 +16,7 @@ from pydantic import Field
 from framework.arrays import FloatArray, IntArray
 from framework.data.columns import Label
 from framework.errors import InputError, listed
-from framework.registry import class_text, nearest
+from framework.registry import class_text, require_known
 from framework.settings import Section
 
 SLACK = 1e-9
@@ -160,10 +160,5 @@ def per_class(
     """
     by_name = {class_text(label, classes): value for label, value in values.items()}
     names = [str(label) for label in classes]
-    for label in by_name:
-        if label not in names:
-            raise InputError(
-                f"{where}: expected a class of the data ({listed(names)}), found "
-                f"{label!r}{nearest(label, names)}"
-            )
+    require_known(by_name, names, f"{where}: expected a class of the data ({listed(names)}),")
     return np.array([by_name.get(name, default) for name in names], dtype=np.float64)

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import BeforeValidator
 
 from framework.answering import AnsweringProblem
-from framework.answers import Measure, Part, Records
+from framework.answers import Part, Records
 from framework.arrays import FloatArray, IntArray, WordArray, frozen, record_codes
 from framework.data.columns import Label
 from framework.data.splits import MeasureConfig
@@ -19,9 +19,9 @@ from framework.errors import InputError
 from framework.libraries.config import BuildConfig, LibrarySection, measured_as
 from framework.libraries.library import Library
 from framework.libraries.members import example_records, has_members, load_encoder
-from framework.measures import rates
+from framework.measures import rates as rates_of
 from framework.problem import Deployable
-from framework.registry import class_text, nearest
+from framework.registry import class_text, nearest, require_known
 from framework.roles import Metric
 from framework.settings import Section
 
@@ -117,7 +117,12 @@ class LibraryProblem(AnsweringProblem, Deployable):
             cost_table[:, c] = library.costs[name].values
         self.cost_table: FloatArray = frozen(cost_table)
         self.answered = _answered_records(library, code, subgroups)
-        self.rates = _rates_of(library, rates, code, names)
+        if (rates or subgroups) and library.classes is None:
+            raise InputError(
+                "problem.rates and problem.subgroup: expected classifiers, found models for "
+                "regression"
+            )
+        self.rates = rates_of(rates, library.classes or (), code, names)
         self.asked: list[Any] = [list(rates)]
         self.asked += [[*of.names, of.codes.tolist()] for of in subgroups]
 
@@ -191,16 +196,10 @@ class LibraryProblem(AnsweringProblem, Deployable):
 
 def _reported_costs(library: Library, costs: Sequence[str] | None) -> tuple[str, ...]:
     """Return the costs that a problem reports: those that are named, else all."""
-    if costs is None:
-        return tuple(library.costs)
-    for name in costs:
-        if name not in library.costs:
-            raise InputError(
-                f"problem.costs: expected costs of the library "
-                f"({', '.join(library.costs) or 'it has none'}), found {name!r}"
-                f"{nearest(name, library.costs)}"
-            )
-    return tuple(costs)
+    listed = ", ".join(library.costs) or "it has none"
+    expected = f"problem.costs: expected costs of the library ({listed}),"
+    require_known(costs or (), library.costs, expected)
+    return tuple(library.costs if costs is None else costs)
 
 
 def _answered_records(
@@ -229,19 +228,6 @@ def _answered_records(
             part="test",
         )
     return {"search": searched, "test": test}
-
-
-def _rates_of(
-    library: Library, asked: Sequence[str], positive: int, subgroups: Sequence[str]
-) -> tuple[Measure, ...]:
-    """Return the measures of the rates asked for, and those that compare subgroups."""
-    if not asked and not subgroups:
-        return ()
-    if library.classes is None:
-        raise InputError(
-            "problem.rates and problem.subgroup: expected classifiers, found models for regression"
-        )
-    return rates(asked, library.classes, positive, subgroups)
 
 
 def subgroups_of(section: LibrarySection, column: str | None) -> tuple[Subgroups, ...]:

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.errors import CellsError, InputError, RecordsError, in_record
 from framework.machine import machine_memory
-from framework.registry import nearest, require_columns, require_labels, spelled_as
+from framework.registry import require_columns, require_known, require_labels, spelled_as
 from framework.security import CONFIG_TEXT
 
 Threshold = float | Mapping[Any, float]
@@ -272,12 +272,7 @@ def thresholds_for(threshold: Threshold, classes: Array) -> FloatArray:
     """
     if isinstance(threshold, Mapping):
         labels = classes.tolist()
-        unknown = [label for label in threshold if label not in labels]
-        if unknown:
-            raise InputError(
-                f"threshold: expected classes among {labels}, found {unknown[0]!r}"
-                f"{nearest(str(unknown[0]), labels)}"
-            )
+        require_known(threshold, labels, f"threshold: expected classes among {labels},")
         thresholds = np.array([float(threshold.get(c, _DEFAULT_THRESHOLD)) for c in labels])
     else:
         thresholds = np.full(len(classes), float(threshold))

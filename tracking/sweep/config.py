@@ -27,7 +27,7 @@ from framework.experiment.config import (
 )
 from framework.experiment.options import AS_WRITTEN
 from framework.experiment.run_dir import RunDir
-from framework.registry import nearest
+from framework.registry import require_known
 from framework.roles import Sense
 from framework.security import (
     STORAGE,
@@ -99,11 +99,7 @@ def _checked_setting(
     params: Mapping[str, Any], space: Mapping[str, Dimension], whole: Collection[str], where: str
 ) -> dict[str, Any]:
     """Return a setting in the order of the search space; raises InputError if it is not in it."""
-    for key in params:
-        if key not in space:
-            raise InputError(
-                f"{where}: expected keys of the search space, found {key!r}{nearest(key, space)}"
-            )
+    require_known(params, space, f"{where}: expected keys of the search space,")
     setting = {key: params[key] for key in space if key in params}
     for key, value in setting.items():
         if not space[key].contains(value) or (key in whole and value != int(value)):

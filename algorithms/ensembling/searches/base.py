@@ -9,9 +9,8 @@ import numpy as np
 from framework.algorithm import Algorithm, Outcome
 from framework.arrays import Array, FloatArray, IntArray
 from framework.batch import Evaluated
-from framework.errors import InputError
 from framework.problem import Problem
-from framework.registry import nearest
+from framework.registry import require_known
 from framework.roles import Roles
 from framework.space import Counts
 
@@ -42,11 +41,9 @@ class CountsSearch(Algorithm):
     ) -> None:
         super().__init__(problem, roles, seed=seed)
         self.max_count = self.space.max_count
-        if fitness is not None and fitness not in roles.names:
-            raise InputError(
-                f"algorithm.fitness: expected an objective ({', '.join(roles.names)}), found "
-                f"{fitness!r}{nearest(fitness, roles.names)}"
-            )
+        if fitness is not None:
+            expected = f"algorithm.fitness: expected an objective ({', '.join(roles.names)}),"
+            require_known([fitness], roles.names, expected)
         self._fitness = 0 if fitness is None else roles.names.index(fitness)
         low = float(roles.limits()[self._fitness, 0])
         self._ideal = low if np.isfinite(low) else 0.0
@@ -69,11 +66,8 @@ class CountsSearch(Algorithm):
             The problem has no such metric; the message names the configuration's ``key``.
         """
         metrics = self.roles.metrics
-        if name not in metrics:
-            raise InputError(
-                f"algorithm.{key}: expected a metric of the problem ({', '.join(metrics)}), "
-                f"found {name!r}{nearest(name, metrics)}"
-            )
+        expected = f"algorithm.{key}: expected a metric of the problem ({', '.join(metrics)}),"
+        require_known([name], metrics, expected)
         return -1.0 if metrics[name].sense == "max" else 1.0
 
 

@@ -28,7 +28,7 @@ from framework.errors import InputError, NoneFeasible
 from framework.pareto import hypervolume
 from framework.preparation import Preparation
 from framework.problem import Problem
-from framework.registry import nearest
+from framework.registry import require_known
 from framework.roles import Roles
 
 _LESS = 1e-9  # step of a limit that is not a whole number, as a share of the whole resource
@@ -234,11 +234,8 @@ class ExactFront(PruningSearch):
                 f"{', '.join(['members', *self._costs])}; found "
                 f"{', '.join(names)}; or set algorithm.metric and algorithm.against"
             )
-        if against not in possible:
-            raise InputError(
-                f"algorithm.against: expected {' or '.join(possible)} with {metric}, found "
-                f"{against!r}{nearest(against, possible)}"
-            )
+        expected = f"algorithm.against: expected {' or '.join(possible)} with {metric},"
+        require_known([against], possible, expected)
         return metric, against
 
 
