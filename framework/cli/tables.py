@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from framework.analysis.expectations import Expectation
-from framework.analysis.front_expectations import standing_of
+from framework.analysis.expectations import Expectation, standing_of
 from framework.arrays import Array, evenly
 from framework.cli.arguments import program, short_path
 from framework.cli.results import Part, Result, Table

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from framework.analysis.choose import Condition, Rule, constraints_of, parse_conditions
-from framework.analysis.expectations import Expectation, expect
-from framework.analysis.front_expectations import expect_front
+from framework.analysis.expectations import Expectation, expect, expect_front
 from framework.analysis.ranges import NORMAL, Spread, spreads
 from framework.analysis.resamples import Resamples
 from framework.arrays import Array, BoolArray, FloatArray, IntArray, row_codes

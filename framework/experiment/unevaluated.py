@@ -125,7 +125,7 @@ def _best(problem: Problem, front: Front, X: Array, spots: int, seed: int) -> Bo
     """Return which designs are among the best of some spot in some resample.
 
     The first ``spots`` designs are those spots themselves, and always among them. As in
-    :mod:`~framework.analysis.front_expectations`, the best one of a spot has the least augmented
+    :mod:`~framework.analysis.expectations`, the best one of a spot has the least augmented
     achievement scalarisation: max(z) + 0.001 sum(z) over the objectives, where z is its loss above
     that of the spot, as a share of the front's span.
     """

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from framework.analysis import front_expectations
-from framework.analysis.front_expectations import expect_front, standing_of
+from framework.analysis import expectations
+from framework.analysis.expectations import expect_front, standing_of
 from framework.analysis.ranges import Spread, gain_share, promised
 from framework.analysis.resample_fronts import ResampleFronts
 from framework.analysis.resamples import Resamples
@@ -133,7 +133,7 @@ def test_where_candidates_are_too_many_the_least_deep_are_kept_and_it_is_said(mo
     front, resamples = front_of(outcomes), Resamples(outcomes, 0, 100)
     every = known(outcomes, front, resamples)
     for most in (100, 60):  # cut after the first resamples, and before them
-        monkeypatch.setattr(front_expectations, "_WORK", most * 60 * 100)
+        monkeypatch.setattr(expectations, "_WORK", most * 60 * 100)
         part = known(outcomes, front, resamples)
         assert not part.whole
         assert len(front) <= part.resampled <= most < every.resampled
@@ -144,7 +144,7 @@ def test_where_candidates_are_too_many_the_least_deep_are_kept_and_it_is_said(mo
 def test_a_very_large_front_has_fewer_resamples(monkeypatch):
     outcomes = MadeUp(100, 40, seed=1)
     front, resamples = front_of(outcomes), Resamples(outcomes, 0, 200)
-    monkeypatch.setattr(front_expectations, "_PAIRS", 60 * len(front) ** 2)
+    monkeypatch.setattr(expectations, "_PAIRS", 60 * len(front) ** 2)
     assert known(outcomes, front, resamples).resamples == 60
 
 

@@ -7,8 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.analysis.ranges import Spread, mixed_spread, moments, promised, spreads, taken_over
-from framework.analysis.refits import changes
+from framework.analysis.ranges import (
+    Spread,
+    changes,
+    mixed_spread,
+    moments,
+    promised,
+    spreads,
+    taken_over,
+)
 from framework.analysis.resamples import Resamples
 from framework.answers import AnswerOutcomes, Records
 from framework.answers import Answers as AnswerTable

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from framework.analysis.front_expectations import standing_of
+from framework.analysis.expectations import standing_of
 from framework.arrays import evenly
 from framework.experiment.alternatives import verdict_of
 from framework.experiment.run_dir import RunDir
