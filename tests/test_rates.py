@@ -12,7 +12,7 @@ from algorithms.hull.data import NetworkConfig
 from algorithms.hull.network import NetworkProblem
 from algorithms.pruning.problem import PruningConfig, PruningProblem
 from framework.answers import AnswerOutcomes, Answers, Records, measured
-from framework.data.subgroups import Subgroups, subgroups_in
+from framework.data.divisions import Subgroups, subgroups_in
 from framework.errors import InputError
 from framework.experiment.config import check
 from framework.libraries.problem import subgroups_of

@@ -12,10 +12,9 @@ from pydantic import Field, model_validator
 from algorithms.hull.kernels.network import padded
 from framework.arrays import BoolArray, FloatArray, IntArray, frozen
 from framework.data.datasets import DatasetConfig, load_table
-from framework.data.divisions import about_folds, divide
+from framework.data.divisions import Subgroups, about_folds, divide, subgroups_in
 from framework.data.encoding import Encoder
 from framework.data.splits import MeasureConfig, SplitConfig
-from framework.data.subgroups import Subgroups, subgroups_in
 from framework.errors import InputError, listed
 from framework.settings import Section
 

@@ -20,8 +20,8 @@ from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray, 
 from framework.capabilities import Alternative
 from framework.components import Components, ComponentStore
 from framework.data.datasets import memory_to_load
+from framework.data.divisions import Subgroups
 from framework.data.encoding import Encoder
-from framework.data.subgroups import Subgroups
 from framework.errors import InputError
 from framework.machine import cache_dir
 from framework.measures import Ratio, Tables, each_once, rates

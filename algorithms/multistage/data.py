@@ -24,11 +24,17 @@ from framework.arrays import FloatArray, IntArray
 from framework.data.columns import is_numeric, to_numbers
 from framework.data.costs import exact_costs, feature_costs, panels_of
 from framework.data.datasets import load_table
-from framework.data.divisions import Division, FoldRows, about_folds, divide
+from framework.data.divisions import (
+    Division,
+    FoldRows,
+    Subgroups,
+    about_folds,
+    divide,
+    subgroups_in,
+)
 from framework.data.encoding import Encoder
 from framework.data.error_costs import per_class
 from framework.data.splits import Split, SplitConfig
-from framework.data.subgroups import Subgroups, subgroups_in
 from framework.data.tables import Table
 from framework.errors import InputError
 from framework.measures import need_classes

@@ -13,7 +13,7 @@ from algorithms.multistage.metrics import COST, LOSS, HeldOutRecords, counted
 from algorithms.multistage.records import StageData
 from framework.answers import AnswerOutcomes, Answers, Counts, Measure, Part, Records
 from framework.arrays import Array, BoolArray, IntArray, frozen
-from framework.data.subgroups import Subgroups
+from framework.data.divisions import Subgroups
 
 
 def parts_of(

@@ -59,8 +59,8 @@ from framework.capabilities import Alternative
 from framework.components import BuildCost, Components
 from framework.data.costs import Panels, cost_texts
 from framework.data.datasets import memory_to_load
+from framework.data.divisions import Subgroups
 from framework.data.error_costs import per_class
-from framework.data.subgroups import Subgroups
 from framework.errors import InputError
 from framework.measures import each_once
 from framework.models.classifiers import CalibrationMethod, ClassifierConfig

@@ -41,6 +41,7 @@ AS_THEY_FALL = (
     "are divided as they fall, so that it may be measured by a model that was fitted on the other; "
     "split.copies: together where they are copies"
 )
+_MOST_SUBGROUPS = 50
 
 
 class FoldRows(NamedTuple):
@@ -109,12 +110,7 @@ def divide(
     place = f"{where}.split"
     columns = {key: table.aside[name] for key, name in config.columns.items()}
     for key, column in columns.items():
-        gaps = column.isna().to_numpy(dtype=bool)
-        if gaps.any():
-            raise InputError(
-                f"{place}.{key}: expected a value of {column.name!r} in each record, found "
-                f"{gaps.sum()} without one, the first in record {int(gaps.argmax()) + 1}"
-            )
+        _refuse_gaps(column, f"{place}.{key}")
     together = config.copies or ("together" if crossed and config.time is None else "apart")
     units, notes = _units(table, columns.get("group"), together == "together", config, place)
     times = _times(columns["time"], f"{place}.time") if "time" in columns else None
@@ -155,6 +151,48 @@ def divide(
         digest.update(units.astype("<i8").tobytes())
     fingerprint = digest.hexdigest() if columns or grouped else ""
     return Division(split, repeats, units, fingerprint, notes)
+
+
+def _refuse_gaps(column: pd.Series[Any], where: str) -> None:
+    """Refuse a column that lacks a value in some record."""
+    gaps = column.isna().to_numpy(dtype=bool)
+    if gaps.any():
+        raise InputError(
+            f"{where}: expected a value of {column.name!r} in each record, found {gaps.sum()} "
+            f"without one, the first in record {int(gaps.argmax()) + 1}"
+        )
+
+
+class Subgroups(NamedTuple):
+    """Names of the subgroups, sorted, and the code of each record's, int64 (n,)."""
+
+    names: tuple[str, ...]
+    codes: IntArray
+
+
+def subgroups_in(column: pd.Series[Any], where: str = "problem.subgroup") -> Subgroups:
+    """Return the subgroups that a column tells apart, such as the sexes or the hospitals.
+
+    Raises
+    ------
+    InputError
+        A record without a value, a single subgroup, more than 50, or one of a single record.
+    """
+    _refuse_gaps(column, where)
+    # as objects: an array of texts has room for the longest one in each record
+    names, codes, counts = np.unique(to_texts(column)[0], return_inverse=True, return_counts=True)
+    if not 2 <= len(names) <= _MOST_SUBGROUPS:
+        raise InputError(
+            f"{where}: expected 2 to {_MOST_SUBGROUPS} subgroups in {column.name!r}, found "
+            f"{len(names)}; name a column of few values"
+        )
+    if counts.min() < 2:
+        alone = str(names[int(counts.argmin())])
+        raise InputError(
+            f"{where}: expected two records or more of each subgroup in {column.name!r}, found one "
+            f"of {alone!r}: no rate follows from it; merge it with another subgroup"
+        )
+    return Subgroups(tuple(map(str, names)), codes.ravel().astype(np.int64))
 
 
 def about_folds(division: Division, split: SplitConfig, measure: MeasureConfig) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from framework.answering import AnsweringProblem
 from framework.answers import Part, Records
 from framework.arrays import FloatArray, IntArray, WordArray, frozen, record_codes
 from framework.data.columns import Label
+from framework.data.divisions import Subgroups
 from framework.data.splits import MeasureConfig
-from framework.data.subgroups import Subgroups
 from framework.errors import InputError
 from framework.libraries.config import BuildConfig, LibrarySection, measured_as
 from framework.libraries.library import Library

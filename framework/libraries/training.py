@@ -13,10 +13,16 @@ import pandas as pd
 
 from framework.arrays import Array, FloatArray, IntArray
 from framework.data.datasets import load_table, load_values
-from framework.data.divisions import AS_THEY_FALL, copies_text, divide, same_rows
+from framework.data.divisions import (
+    AS_THEY_FALL,
+    Subgroups,
+    copies_text,
+    divide,
+    same_rows,
+    subgroups_in,
+)
 from framework.data.encoding import Encoder
 from framework.data.splits import MeasureConfig, SplitConfig, fold_records, split_records
-from framework.data.subgroups import Subgroups, subgroups_in
 from framework.data.tables import Table, ValueTable
 from framework.errors import ClusterError, EnvironmentFailure, InputError
 from framework.libraries.config import BuildConfig, LibrarySplit

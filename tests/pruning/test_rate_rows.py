@@ -9,7 +9,7 @@ from algorithms.pruning.branch_and_bound.fractions import BestFraction
 from algorithms.pruning.papers.printed_program import PrintedProgram
 from algorithms.pruning.problem import PruningProblem
 from algorithms.pruning.searches.ip import IntegerProgram
-from framework.data.subgroups import Subgroups
+from framework.data.divisions import Subgroups
 from framework.errors import InputError
 from framework.roles import Constraint
 from framework.testing import AlgorithmCase, certificates_hold
