@@ -141,7 +141,7 @@ def divide(
             else:
                 setting = measure, config.seed, table.classes, f"{where}.measure"
                 fold_of = measure_folds(labels, *setting, row_units)
-            repeats = tuple(map(_folds_of, fold_of))
+            repeats = tuple(map(folds_of, fold_of))
         for folds in repeats:
             _refuse_lost_classes(folds, labels, table.classes, f"{where}.measure.folds")
     digest, grouped = hashlib.sha256(), units.max() + 1 < len(units)
@@ -394,7 +394,7 @@ def _named_folds(column: pd.Series[Any], units: IntArray, where: str) -> IntArra
     return fold_of[None]
 
 
-def _folds_of(numbers: IntArray) -> tuple[FoldRows, ...]:
+def folds_of(numbers: IntArray) -> tuple[FoldRows, ...]:
     """Return the folds, from the number (n,) of each record's fold."""
     return tuple(
         FoldRows(np.flatnonzero(numbers != fold), np.flatnonzero(numbers == fold))

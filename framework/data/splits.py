@@ -293,8 +293,8 @@ def fold_records(
 
     Returns
     -------
-    list of int64 arrays
-        Positions of the records, sorted, in ``count`` disjoint parts.
+    int64 (n,)
+        The fold of each record, from 0.
 
     Raises
     ------
@@ -347,27 +347,9 @@ def measure_folds(
     where: str = "problem.measure",
     units: IntArray | None = None,
 ) -> IntArray:
-    """Return the fold of each record in each repeat of a cross-validation.
+    """Return the fold of each record in each repeat of a cross-validation, int64 (repeats, n).
 
-    Parameters
-    ----------
-    labels : int64 (n,)
-        Class codes of the pooled training and validation records.
-    measure : MeasureConfig
-        Of kind ``cross_validation``.
-    seed : int
-        Of the split.
-    classes : sequence
-        Labels, by class code.
-    where : str
-        Key of the section, for messages.
-    units : int64 (n,), optional
-        Codes of units that no fold divides; each record is a unit of its own if None.
-
-    Returns
-    -------
-    int64 (repeats, n)
-        From 0. Each class is spread over the folds as evenly as units allow.
+    ``labels`` are of the pooled training and validation records; see :func:`fold_records`.
 
     Raises
     ------

@@ -15,9 +15,11 @@ from framework.arrays import Array, FloatArray, IntArray
 from framework.data.datasets import load_table, load_values
 from framework.data.divisions import (
     AS_THEY_FALL,
+    FoldRows,
     Subgroups,
     copies_text,
     divide,
+    folds_of,
     same_rows,
     subgroups_in,
 )
@@ -34,6 +36,9 @@ from framework.parallel.executor import Executor
 from framework.security import dump_estimator
 
 _EXAMPLE_RECORDS = 5
+
+Folds = tuple[tuple[IntArray, IntArray, IntArray], ...]
+"""Fitted and held-out records of each fold, and rows of the validation table: see ``Fold``."""
 
 
 class Fold(NamedTuple):
@@ -153,10 +158,13 @@ def prepare(config: BuildConfig, where: str) -> Prepared:
         rows=None if validation is not None else parts.rows,
         units=parts.units,
     )
-    notes = (*source.notes, *parts.notes, *_notes_on_copies(source.features, config.split))
+    notes = [*source.notes, *parts.notes]
+    if not config.split.columns and config.split.copies is None:  # copies were divided unasked
+        start = copies_text(same_rows(source.features))
+        notes += [start + AS_THEY_FALL] if start else []
     about = {
         **source.about(),
-        **({"notes": list(notes)} if notes else {}),
+        **({"notes": notes} if notes else {}),
         **({"division": parts.fingerprint} if parts.fingerprint else {}),
         "training_records": len(train),
         **({} if validation is None else {"validation_records": len(validation)}),
@@ -202,8 +210,7 @@ class _Parts(NamedTuple):
         Positions of the records, as in ``validation``.
     validation : int64 or None
         None if the training records are predicted out-of-fold.
-    folds : tuple of (fitted, held_out, rows)
-        See :class:`Fold`.
+    folds : Folds
     rows, units : int64 (N,)
         See :class:`PoolData`; ``rows`` is empty without folds.
     fingerprint : str
@@ -215,7 +222,7 @@ class _Parts(NamedTuple):
     train: IntArray
     validation: IntArray | None
     test: IntArray
-    folds: tuple[tuple[IntArray, IntArray, IntArray], ...] = ()
+    folds: Folds = ()
     rows: IntArray = np.zeros(0, dtype=np.int64)
     units: IntArray | None = None
     fingerprint: str = ""
@@ -252,24 +259,21 @@ def _parts(table: Table, config: BuildConfig, where: str) -> _Parts:
             fingerprint=division.fingerprint,
             notes=division.notes,
         )
-    folds, rows = [], np.zeros(0, dtype=np.int64)
-    for repeat in division.repeats:
-        measured = np.sort(np.concatenate([fold.held_out for fold in repeat]))
-        for fold in repeat:
-            fold_rows = len(rows) + np.searchsorted(measured, fold.held_out)
-            folds.append((fold.train, fold.held_out, fold_rows))
-        rows = np.concatenate([rows, measured])
+    folds, rows = _rows_of(division.repeats)
     units = division.units_of(parts.pooled[rows])
     about = division.fingerprint, division.notes
-    return _Parts(parts.pooled, None, parts.test, tuple(folds), rows, units, *about)
+    return _Parts(parts.pooled, None, parts.test, folds, rows, units, *about)
 
 
-def _notes_on_copies(features: pd.DataFrame, split: LibrarySplit) -> tuple[str, ...]:
-    """Return a sentence on copies that are divided without the user's saying so."""
-    if split.columns or split.copies is not None:
-        return ()
-    start = copies_text(same_rows(features))
-    return (start + AS_THEY_FALL,) if start else ()
+def _rows_of(repeats: Sequence[Sequence[FoldRows]]) -> tuple[Folds, IntArray]:
+    """Return folds, each with its rows of the validation table, and the record of each row."""
+    folds, rows = [], np.zeros(0, dtype=np.int64)
+    for repeat in repeats:
+        measured = np.sort(np.concatenate([fold.held_out for fold in repeat]))
+        for fold in repeat:
+            folds.append((*fold, len(rows) + np.searchsorted(measured, fold.held_out)))
+        rows = np.concatenate([rows, measured])
+    return tuple(folds), rows
 
 
 def _by_chance(
@@ -278,15 +282,10 @@ def _by_chance(
     train, validation, test = _split(strata, config.split, classes, f"{where}.split")
     if validation is not None:
         return _Parts(train, validation, test)
-    n, folds = len(train), []
-    for repeat in range(config.repeats):
-        setting = config.folds, config.seed, f"{where}.folds", classes, repeat
-        fold_of = fold_records(strata[train], *setting)
-        for fold in range(config.folds):
-            held_out = np.flatnonzero(fold_of == fold)
-            folds.append((np.flatnonzero(fold_of != fold), held_out, repeat * n + held_out))
-    rows = np.tile(np.arange(n), config.repeats)
-    return _Parts(train, None, test, tuple(folds), rows, rows if config.repeats > 1 else None)
+    setting = config.folds, config.seed, f"{where}.folds", classes
+    repeats = [fold_records(strata[train], *setting, repeat) for repeat in range(config.repeats)]
+    folds, rows = _rows_of([folds_of(fold_of) for fold_of in repeats])
+    return _Parts(train, None, test, folds, rows, rows if config.repeats > 1 else None)
 
 
 def _split(
