@@ -350,10 +350,11 @@ class Front:
     def as_loaded(self) -> Front:
         """Return the front as :meth:`save` and :meth:`load` would: with genes of 64 bits."""
         wide = np.int64 if np.issubdtype(self.X.dtype, np.integer) else np.float64
-        values = {name: column.astype(np.float64) for name, column in self.rows.values.items()}
+        values, test, settings = (
+            {name: column.astype(np.float64) for name, column in columns.items()}
+            for columns in (self.rows.values, self.test or {}, self.settings)
+        )
         rows = Evaluated(self.ids, self.X.astype(wide), values)
-        test = {name: column.astype(np.float64) for name, column in (self.test or {}).items()}
-        settings = {name: column.astype(np.float64) for name, column in self.settings.items()}
         return Front(rows, self.roles, self.gene_names, test or None, self.expected, settings)
 
     def promises(self, position: int) -> dict[str, Promise]:
@@ -401,11 +402,14 @@ class Front:
         odd = [name for name, column in rows.values.items() if not are_finite(column)]
         if odd:
             raise InputError(f"{path}: expected finite values, found others in column {odd[0]!r}")
-        test = {
-            name.removeprefix("test_"): column.astype(np.float64)
-            for name, column in columns.items()
-            if name.startswith("test_") and name not in roles.metrics
-        }
+        test, settings = (
+            {
+                name.removeprefix(prefix): column.astype(np.float64)
+                for name, column in columns.items()
+                if name.startswith(prefix) and name not in roles.metrics
+            }
+            for prefix in ("test_", _SETTING_PREFIX)
+        )
         lacking = [name for name in roles.metrics if test and name not in test]
         if lacking:
             raise InputError(
@@ -413,11 +417,6 @@ class Front:
                 "records, found none"
             )
         names = tuple(name.removeprefix(GENE_PREFIX) for name in genes)
-        settings = {
-            name.removeprefix(_SETTING_PREFIX): column.astype(np.float64)
-            for name, column in columns.items()
-            if name.startswith(_SETTING_PREFIX) and name not in roles.metrics
-        }
         return cls(rows, roles, names, test or None, _expected_of(columns, roles), settings)
 
 

@@ -319,20 +319,21 @@ class CallTable:
 
     def take(self, records: Array) -> CallTable:
         """Return the table of some records, by position."""
-        rows = np.asarray(records)
+        rows = np.arange(self.n)[np.asarray(records)]
         return replace(
             self,
-            right=frozen(self.right[:, rows]),
-            confidence=frozen(self.confidence[:, rows]),
-            costs={key: c.take(records=rows) for key, c in self.costs.items()},
-            answers=None if self.answers is None else self.answers[:, rows],
+            **self._calls(records=rows),
             truth=None if self.truth is None else self.truth[rows],
-            probabilities=None if self.probabilities is None else self.probabilities[:, rows],
             groups=None if self.groups is None else _group_codes(self.groups[rows]),
-            records=None
-            if self.records is None
-            else tuple(self.records[i] for i in np.arange(self.n)[rows].tolist()),
+            records=self.records and tuple(self.records[i] for i in rows.tolist()),
         )
+
+    def _calls(self, models: Any = slice(None), records: Any = slice(None)) -> dict[str, Any]:
+        """Return the attributes that have a value for each call, of some models and records."""
+        names = ("right", "confidence", "answers", "probabilities")
+        arrays = {name: getattr(self, name) for name in names}
+        some = {key: frozen(a[models][:, records]) for key, a in arrays.items() if a is not None}
+        return some | {"costs": {key: c.take(models, records) for key, c in self.costs.items()}}
 
     def only(self, models: Sequence[str]) -> CallTable:
         """Return the table of some models, in the order given.
@@ -351,15 +352,7 @@ class CallTable:
                     f"{model!r}"
                 )
         rows = [self.ids.index(model) for model in models]
-        return replace(
-            self,
-            ids=tuple(models),
-            right=frozen(self.right[rows]),
-            confidence=frozen(self.confidence[rows]),
-            costs={key: c.take(rows) for key, c in self.costs.items()},
-            answers=None if self.answers is None else self.answers[rows],
-            probabilities=None if self.probabilities is None else self.probabilities[rows],
-        )
+        return replace(self, ids=tuple(models), **self._calls(rows))
 
     def matched(self, other: CallTable) -> CallTable:
         """Return another table, of new records, with models and labels in the order of this one.
