@@ -70,7 +70,7 @@ def check_algorithm(
     """
     case = AlgorithmCase(make, problem, roles, **options)
     laws = ALGORITHM_LAWS + (MAX_PENDING_LAWS if case.fresh().evaluations_per_generation else ())
-    for law in laws:
+    for law in dict.fromkeys(laws):
         law(case)
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pickle
-import tempfile
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -31,10 +31,12 @@ from framework.testing.tools import (
     ShuffledEvaluator,
     UnpicklableProblem,
     expect,
-    same_batches,
+    journalled,
+    new_journal,
     same_front,
     same_global_random_state,
     same_rows,
+    same_run,
     shortened,
 )
 
@@ -47,10 +49,8 @@ _ENUMERABLE = 5000  # genomes in a space, up to which all are evaluated
 
 def same_seed_same_run(case: AlgorithmCase) -> None:
     """Law 1: the same seed proposes the same genomes, to the bit; another seed proposes others."""
-    batches, front = case.serial_run
-    again, front_again = case.trace()
-    same_batches(batches, again, "law 1: the same seed, the same run")
-    same_front(front, front_again, "law 1: the same seed, the same run")
+    same_run(case.serial_run, case.trace(), "law 1: the same seed, the same run")
+    batches, _ = case.serial_run
     other, _ = replace(case, seed=case.seed + 1).trace()
     differs = any(not np.array_equal(a.X, b.X) for a, b in zip(batches, other, strict=False))
     expect(
@@ -61,40 +61,25 @@ def same_seed_same_run(case: AlgorithmCase) -> None:
 
 def front_ignores_completion_order(case: AlgorithmCase) -> None:
     """Law 2: evaluations that return in random pieces and order change nothing."""
-    batches, front = case.serial_run
     for order in range(3):
-        evaluator = ShuffledEvaluator(case.problem, case.seed, order)
-        again, front_again = case.trace(evaluator)
-        same_batches(batches, again, f"law 2: completion order {order}")
-        same_front(front, front_again, f"law 2: completion order {order}")
+        again = case.trace(ShuffledEvaluator(case.problem, case.seed, order))
+        same_run(case.serial_run, again, f"law 2: completion order {order}")
 
 
 def resumed_after_every_batch(case: AlgorithmCase) -> None:
     """Law 3: a run that is stopped after any of its batches and resumed ends in the same front."""
-    batches, front = case.serial_run
+    batches, _ = case.serial_run
     for size in range(len(batches) + 1):
-        counting = CountingProblem(case.problem)
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "journal.bin"
-            with case.journal(path) as journal:
-                for batch in batches[:size]:
-                    journal.append(batch, 0.0)
-            again = case.run(path, SerialEvaluator(counting, case.seed))
-            same_batches(batches, case.batches(path), f"law 3: resumed after {size} batches")
-        same_front(front, again, f"law 3: resumed after {size} batches")
         rows = range(sum(map(len, batches[:size])), sum(map(len, batches)))
-        _once_each(counting, rows, f"law 3: resumed after {size} batches")
+        _resumed(case, batches[:size], rows, f"law 3: resumed after {size} batches")
 
 
 def resumed_after_interrupts(case: AlgorithmCase) -> None:
     """Law 3: so does a run that is interrupted at random moments, again and again."""
-    batches, front = case.serial_run
     for order in range(3):
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "journal.bin"
-            again = _run_with_interrupts(case, path, order)
-            same_batches(batches, case.batches(path), f"law 3: interrupts {order}")
-        same_front(front, again, f"law 3: interrupts {order}")
+        with new_journal() as path:
+            front = _run_with_interrupts(case, path, order)
+            same_run(case.serial_run, (case.batches(path), front), f"law 3: interrupts {order}")
 
 
 def resumed_with_more_budget(case: AlgorithmCase) -> None:
@@ -102,8 +87,7 @@ def resumed_with_more_budget(case: AlgorithmCase) -> None:
     batches, front = case.serial_run
     total = sum(map(len, batches))
     counting = CountingProblem(case.problem)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "journal.bin"
+    with new_journal() as path:
         for rows in sorted({1, total // 3 + 1, total // 2, total - 1} - {0}):
             budget = Budget(evaluations=rows, max_failed_share=1.0)
             case.run(path, SerialEvaluator(counting, case.seed), budget)
@@ -153,7 +137,7 @@ def inputs_are_frozen(case: AlgorithmCase) -> None:
     algorithm = case.fresh()
     for batch in _session(algorithm, case):
         expect(not batch.X.flags.writeable, "law 6: ask: expected a read-only array")
-        before = _copied(batch)
+        before = deepcopy(batch)
         algorithm.tell(batch)
         same_rows(before, batch, "law 6: a batch after tell")
 
@@ -205,8 +189,7 @@ def flipped_signs_change_nothing(case: AlgorithmCase) -> None:
 
 def journal_gives_the_front(case: AlgorithmCase) -> None:
     """Law 8: the front rebuilt from the journal is the front that the run returned."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "journal.bin"
+    with new_journal() as path:
         front = case.run(path)
         with Journal(path) as journal:
             rebuilt = Front.from_journal(journal, case.roles, case.problem.gene_names)
@@ -215,11 +198,9 @@ def journal_gives_the_front(case: AlgorithmCase) -> None:
 
 def returned_candidates_are_the_runs(case: AlgorithmCase) -> None:
     """A method returns feasible candidates of its run, the same after a resume."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "journal.bin"
+    with new_journal() as path:
         returned = _returned(case, path)
-        with Journal(path) as journal:
-            rows = Evaluated.concat(list(journal.evaluations()))
+        rows = Evaluated.concat(journalled(path))
         again = _returned(case, path)
     other = _returned(case, None, ShuffledEvaluator(case.problem, case.seed, 1))
     expect(returned == again, "returned: expected the same rows after a resume, found others")
@@ -307,11 +288,11 @@ def _run_with_interrupts(case: AlgorithmCase, path: Path, order: int) -> Front:
     """Interrupt, each time later, and resume; no candidate in the journal is evaluated again."""
     for after in count():
         written = case.batches(path) if path.exists() else []
-        journalled = {id for batch in written for id in batch.ids.tolist()}
+        ids = {id for batch in written for id in batch.ids.tolist()}
         counting = CountingProblem(case.problem)
         with suppress(KeyboardInterrupt):
             return case.run(path, InterruptedEvaluator(counting, case.seed, order, after))
-        again = sorted(journalled & counting.evaluated.keys())
+        again = sorted(ids & counting.evaluated.keys())
         expect(
             not again,
             f"law 3: expected no row of the journal evaluated again, found {shortened(again)}",
@@ -319,16 +300,25 @@ def _run_with_interrupts(case: AlgorithmCase, path: Path, order: int) -> Front:
     raise AssertionError  # count() does not end
 
 
-def _copied(batch: Evaluated) -> Evaluated:
-    values = {name: column.copy() for name, column in batch.values.items()}
-    return Evaluated(batch.ids.copy(), batch.X.copy(), values, dict(batch.errors))
+def _resumed(
+    case: AlgorithmCase, written: Iterable[Evaluated], rows: Iterable[int], where: str
+) -> None:
+    """Resume a run whose journal has some evaluations; only the other ``rows`` are evaluated."""
+    counting = CountingProblem(case.problem)
+    with new_journal() as path:
+        with case.journal(path) as journal:
+            for batch in written:
+                journal.append(batch, 0.0)
+        front = case.run(path, SerialEvaluator(counting, case.seed))
+        same_run(case.serial_run, (case.batches(path), front), where)
+    _once_each(counting, rows, where)
 
 
-def _once_each(counting: CountingProblem, rows: range, where: str) -> None:
-    evaluated = sorted(counting.evaluated.elements())
+def _once_each(counting: CountingProblem, rows: Iterable[int], where: str) -> None:
+    evaluated, wanted = sorted(counting.evaluated.elements()), list(rows)
     expect(
-        evaluated == list(rows),
-        f"{where}: expected the rows {rows.start} to {rows.stop - 1} evaluated once each, found "
+        evaluated == wanted,
+        f"{where}: expected the rows {shortened(wanted)} evaluated once each, found "
         f"{shortened(evaluated)}",
     )
 
@@ -365,16 +355,6 @@ ALGORITHM_LAWS: tuple[Callable[[AlgorithmCase], None], ...] = (
     journal_gives_the_front,
     returned_candidates_are_the_runs,
 )
-
-
-def arrival_changes_nothing(case: AlgorithmCase) -> None:
-    """Law 2: the order in which results arrive does not change candidates and Pareto front."""
-    rows, front = _traced(case)
-    for order in range(4):
-        evaluator = ShuffledEvaluator(case.problem, case.seed, order)
-        again, front_again = _traced(case, evaluator)
-        same_rows(rows, again, f"law 2: order of arrival {order}")
-        same_front(front, front_again, f"law 2: order of arrival {order}")
 
 
 def candidates_depend_on_earlier_ones(case: AlgorithmCase) -> None:
@@ -419,32 +399,19 @@ def _proposed(case: AlgorithmCase, spoilt: int | None) -> Array:
 
 def resumed_from_any_evaluations(case: AlgorithmCase) -> None:
     """Law 3: if a journal contains any candidates in any order, only the others are evaluated."""
-    rows, front = _traced(case)
+    rows = _traced(case)
     rng = np.random.default_rng(case.seed)
     for share in (0.1, 0.5, 0.9):
+        written = np.flatnonzero(rng.random(len(rows)) < share)
+        chunks = filter(len, np.array_split(rng.permutation(written), 4))
+        others = np.setdiff1d(rows.ids, rows.ids[written]).tolist()
         where = f"law 3: resumed with {share:.0%} of the rows"
-        journalled = np.flatnonzero(rng.random(len(rows)) < share)
-        counting = CountingProblem(case.problem)
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "journal.bin"
-            with case.journal(path) as journal:
-                for chunk in np.array_split(rng.permutation(journalled), 4):
-                    if len(chunk):
-                        journal.append(rows.take(np.sort(chunk)), 0.0)
-            again = case.run(path, SerialEvaluator(counting, case.seed))
-            same_rows(rows, Evaluated.concat(case.batches(path)), where)
-        same_front(front, again, where)
-        evaluated = sorted(counting.evaluated.elements())
-        wanted = np.setdiff1d(rows.ids, rows.ids[journalled]).tolist()
-        expect(
-            evaluated == wanted,
-            f"{where}: expected every other row evaluated once, found {shortened(evaluated)}",
-        )
+        _resumed(case, (rows.take(np.sort(chunk)) for chunk in chunks), others, where)
 
 
 def proposes_no_genome_twice(case: AlgorithmCase) -> None:
     """No genome is proposed twice."""
-    rows, _ = _traced(case)
+    rows = _traced(case)
     distinct = len(np.unique(rows.X, axis=0))
     expect(
         distinct == len(rows),
@@ -452,13 +419,12 @@ def proposes_no_genome_twice(case: AlgorithmCase) -> None:
     )
 
 
-def _traced(case: AlgorithmCase, evaluator: Evaluator | None = None) -> tuple[Evaluated, Front]:
-    batches, front = case.trace(evaluator)
-    return Evaluated.concat(batches), front
+def _traced(case: AlgorithmCase) -> Evaluated:
+    return Evaluated.concat(case.serial_run[0])
 
 
 MAX_PENDING_LAWS: tuple[Callable[[AlgorithmCase], None], ...] = (
-    arrival_changes_nothing,
+    front_ignores_completion_order,
     candidates_depend_on_earlier_ones,
     resumed_from_any_evaluations,
     proposes_no_genome_twice,
@@ -491,17 +457,12 @@ def certificates_hold(case: AlgorithmCase, genomes: int = 2000) -> Mapping[str, 
     """
     algorithm = case.fresh()
     batches: list[Evaluated] = []
-    for _ in range(case.generations + 1):
-        X = algorithm.ask()
-        if X is None:
-            break
-        batches.append(
-            evaluate_candidates(case.problem, case.seed, np.arange(len(X)) + _rows(batches), X)
-        )
-        algorithm.tell(batches[-1])
+    for batch in _session(algorithm, case):
+        batches.append(batch)
+        algorithm.tell(batch)
     table = algorithm.outcome().tables.get(CERTIFICATES, {})
     expect(bool(table), "certificates: expected some, found none")
-    rows = Evaluated.concat([*batches, _sampled(case, genomes, _rows(batches))])
+    rows = Evaluated.concat([*batches, _sampled(case, genomes, sum(map(len, batches)))])
     for i, (metric, bound) in enumerate(zip(table["metric"], table["bound"], strict=True)):
         if metric not in rows.values:
             continue
@@ -512,10 +473,6 @@ def certificates_hold(case: AlgorithmCase, genomes: int = 2000) -> Mapping[str, 
             f"certificates: expected no candidate with {metric} above {bound}, found {best}",
         )
     return table
-
-
-def _rows(batches: list[Evaluated]) -> int:
-    return sum(map(len, batches))
 
 
 def _sampled(case: AlgorithmCase, genomes: int, first: int) -> Evaluated:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 
 import numpy as np
 
@@ -23,21 +24,17 @@ PATIENCE = 120.0  # seconds without a result before an evaluator counts as stuck
 
 def returns_each_row_once(make: MakeEvaluator, problem: Problem) -> None:
     """Each candidate of several pending batches returns once, with the right values."""
-    evaluator = make(problem, SEED)
-    try:
+    with closing(make(problem, SEED)) as evaluator:
         X = genomes(problem, 61)
         expected = evaluate_candidates(problem, SEED, np.arange(61), X)
         for ids in np.array_split(np.arange(61), [1, 8, 40]):
             evaluator.submit(ids, X[ids])
         same_rows(expected, _collected(evaluator, 61), "law 2: as evaluated serially")
-    finally:
-        evaluator.close()
 
 
 def serves_batch_after_batch(make: MakeEvaluator, problem: Problem) -> None:
     """An evaluator returns an empty list when its queue is empty, and continues afterwards."""
-    evaluator = make(problem, SEED)
-    try:
+    with closing(make(problem, SEED)) as evaluator:
         X = genomes(problem, 12)
         for first in (0, 4, 8):
             ids = np.arange(first, first + 4)
@@ -47,8 +44,6 @@ def serves_batch_after_batch(make: MakeEvaluator, problem: Problem) -> None:
             expect(
                 not evaluator.collect(0.01), "collect: expected nothing left, found another piece"
             )
-    finally:
-        evaluator.close()
 
 
 def failures_are_returned(make: MakeEvaluator, problem: Problem) -> None:
@@ -57,26 +52,20 @@ def failures_are_returned(make: MakeEvaluator, problem: Problem) -> None:
     keys = [x.tobytes() for x in X]
     failing = FailingProblem(problem, raising=keys[::5], nan=keys[1::5])
     expected = evaluate_candidates(failing, SEED, np.arange(20), X)
-    evaluator = make(failing, SEED)
-    try:
+    with closing(make(failing, SEED)) as evaluator:
         evaluator.submit(np.arange(20), X)
         same_rows(expected, _collected(evaluator, 20), "law 4: rows that fail")
-    finally:
-        evaluator.close()
 
 
 def survives_total_failure(make: MakeEvaluator, problem: Problem) -> None:
     """Law 4: if every evaluation fails, each returns with its error."""
-    evaluator = make(BrokenProblem(problem), SEED)
-    try:
+    with closing(make(BrokenProblem(problem), SEED)) as evaluator:
         evaluator.submit(np.arange(9), genomes(problem, 9))
         batch = _collected(evaluator, 9)
         expect(
             sorted(batch.errors) == list(range(9)),
             f"law 4: expected an error for each of 9 rows, found {dict(batch.errors)}",
         )
-    finally:
-        evaluator.close()
 
 
 def closes_with_pending_evaluations(make: MakeEvaluator, problem: Problem) -> None:
@@ -89,14 +78,11 @@ def closes_with_pending_evaluations(make: MakeEvaluator, problem: Problem) -> No
 
 def works_as_this_process_does(make: MakeEvaluator, problem: Problem) -> None:
     """Law 2: ``map`` yields the same results as in this process, in order."""
-    evaluator = make(problem, SEED)
-    try:
+    with closing(make(problem, SEED)) as evaluator:
         pieces = list(range(40))
         results = list(evaluator.map(pow, 3, pieces))
         expected = list(InProcess().map(pow, 3, pieces))
         expect(results == expected, f"map: expected {expected}, found {results}")
-    finally:
-        evaluator.close()
 
 
 EVALUATOR_LAWS: tuple[EvaluatorLaw, ...] = (
@@ -167,12 +153,9 @@ def check_elastic(
     """
     X = genomes(problem, rows)
     expected = evaluate_candidates(problem, SEED, np.arange(rows), X)
-    evaluator = make(problem, SEED)
-    try:
+    with closing(make(problem, SEED)) as evaluator:
         for ids in np.array_split(np.arange(rows), 2):
             evaluator.submit(ids, X[ids])
         batch = _collected(evaluator, rows, events)
         same_rows(expected, batch, "law 2: whichever workers come and go")
         expect(not evaluator.collect(0.01), "collect: expected nothing left, found another piece")
-    finally:
-        evaluator.close()

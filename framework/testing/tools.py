@@ -26,6 +26,9 @@ from framework.run.evaluator import Evaluator, SerialEvaluator, evaluate_candida
 from framework.settings import Budget
 from framework.streams import CandidateStreams
 
+Trace = tuple[list[Evaluated], Front]
+"""The batches of a run, and its Pareto front."""
+
 
 def expect(holds: object, message: str) -> None:
     """Raise AssertionError with ``message`` unless ``holds``."""
@@ -78,6 +81,12 @@ def same_batches(a: Sequence[Evaluated], b: Sequence[Evaluated], where: str) -> 
 def same_front(a: Front, b: Front, where: str) -> None:
     """Expect two fronts to be equal to the bit."""
     same_rows(a.rows, b.rows, f"{where}, front")
+
+
+def same_run(a: Trace, b: Trace, where: str) -> None:
+    """Expect two runs to have the same batches and fronts, to the bit."""
+    same_batches(a[0], b[0], where)
+    same_front(a[1], b[1], where)
 
 
 @contextmanager
@@ -164,22 +173,33 @@ class AlgorithmCase:
 
     def batches(self, path: Path) -> list[Evaluated]:
         """Return the batches of a journal, joined if they are pieces of generations."""
-        with Journal(path) as journal:
-            batches = list(journal.evaluations())
+        batches = journalled(path)
         pieces = self.fresh().evaluations_per_generation is not None and batches
         return [Evaluated.concat(batches)] if pieces else batches
 
     @cached_property
-    def serial_run(self) -> tuple[list[Evaluated], Front]:
+    def serial_run(self) -> Trace:
         """The batches and the Pareto front of a serial run, made once for all laws."""
         return self.trace()
 
-    def trace(self, evaluator: Evaluator | None = None) -> tuple[list[Evaluated], Front]:
+    def trace(self, evaluator: Evaluator | None = None) -> Trace:
         """Run; return the batches of the journal and the Pareto front."""
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "journal.bin"
+        with new_journal() as path:
             front = self.run(path, evaluator)
             return self.batches(path), front
+
+
+@contextmanager
+def new_journal() -> Iterator[Path]:
+    """Give the path of a journal that does not exist yet, in a folder of the block."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder) / "journal.bin"
+
+
+def journalled(path: Path) -> list[Evaluated]:
+    """Return the batches of a journal."""
+    with Journal(path) as journal:
+        return list(journal.evaluations())
 
 
 class WrappedProblem(Problem):
