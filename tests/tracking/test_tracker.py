@@ -32,9 +32,8 @@ def test_a_run_is_logged_while_it_goes_on(tmp_path, store):
     until(lambda: UploadState.load(run_dir).runs[PARENT].batches == 3)
     made_up.search(run_dir, 3, 5)
     made_up.end(run_dir)
-    outcome = tracker.finish(timeout=240)
-    assert outcome.logged
-    assert outcome.text == f"logged to MLflow: {store.uri}, experiment 'live'"
+    text = tracker.on_written(timeout=240)
+    assert text == f"logged to MLflow: {store.uri}, experiment 'live'"
     state = UploadState.load(run_dir)
     assert (state.runs[PARENT].batches, state.runs[PARENT].status) == (5, "FINISHED")
     assert (sqlite_file(store.uri).parent / "mlruns" / "live").is_dir()
@@ -43,10 +42,9 @@ def test_a_run_is_logged_while_it_goes_on(tmp_path, store):
 def test_a_store_that_is_away_never_stops_a_run(tmp_path, store):
     run_dir, tracker = tracked(tmp_path, NOBODY, "away")
     made_up.end(run_dir)
-    outcome = tracker.finish(timeout=240)
-    assert not outcome.logged
-    assert NOBODY in outcome.text
-    assert f"paretolab sync {run_dir.path}" in outcome.text
+    text = tracker.on_written(timeout=240)
+    assert NOBODY in text
+    assert f"paretolab sync {run_dir.path}" in text
 
     assert "logged to" in sync(str(run_dir.path), store.uri)
     assert UploadState.load(run_dir).runs[PARENT].batches == 3
@@ -57,10 +55,9 @@ def test_a_store_that_is_slow_is_not_waited_for(tmp_path, store):
     run_dir, tracker = tracked(tmp_path, store.uri, "slow")
     made_up.end(run_dir)
     begun = time.monotonic()
-    outcome = tracker.finish(timeout=0.1)
+    text = tracker.on_written(timeout=0.1)
     assert time.monotonic() - begun < 5
-    assert not outcome.logged
-    assert "goes on by itself" in outcome.text
+    assert "goes on by itself" in text
 
     def status():
         state = UploadState.load(run_dir)
@@ -85,7 +82,7 @@ def test_a_run_resumed_elsewhere_keeps_its_store(tmp_path, monkeypatch):
 
 def test_a_run_that_did_not_start_asks_for_no_sync(tmp_path):
     tracker = MlflowTracker(made_up.start(tmp_path / "out"), NOBODY, "none")
-    assert tracker.finish().text == "not logged to MLflow: the run did not start"
+    assert tracker.on_written() == "not logged to MLflow: the run did not start"
 
 
 @pytest.mark.quick(1)
@@ -121,7 +118,7 @@ def test_ctrl_c_is_left_to_the_run(tmp_path):
     tracker.on_start()
     until(run_dir.tracking_file.exists)
     tracker._process.send_signal(signal.SIGINT)
-    assert "kept for" in tracker.finish(timeout=240).text
+    assert "kept for" in tracker.on_written(timeout=240)
 
 
 def test_importing_is_cheap():

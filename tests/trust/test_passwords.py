@@ -117,9 +117,8 @@ def test_the_logging_process_is_told_in_private(tmp_path, monkeypatch):
     run_dir: RunDir = made_up.start(tmp_path / "out", tracking={"uri": NAMED})
     tracker = MlflowTracker(run_dir, NAMED, "made-up")
     tracker.on_start()
-    outcome = tracker.finish(timeout=240)
-    assert not outcome.logged
-    assert "pw5" not in outcome.text
+    text = tracker.on_written(timeout=240)
+    assert "pw5" not in text
     assert commands[0][0] == sys.executable
     assert not any("postgresql" in word for word in commands[0])
     assert json.loads(run_dir.tracking_file.read_text())["uri"] == NAMED

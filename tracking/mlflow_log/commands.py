@@ -8,7 +8,7 @@ from pathlib import Path
 
 from framework.cli.arguments import model_name
 from framework.cli.results import Result, json_argument
-from framework.errors import ParetolabError
+from framework.errors import ParetolabError, first_line
 
 DEFAULT_URI = "sqlite:///mlflow.db"
 
@@ -60,14 +60,13 @@ class Sync:
         """Log a comparison to the experiment of one of its runs; return where, or exit code 2."""
         from framework.experiment.run_dir import RunDir
         from framework.security import say
-        from tracking.mlflow_log.tracker import first_line
         from tracking.mlflow_log.uploader import log_comparison
 
         run_dir = RunDir.existing(directory)
         try:
             return Result([f"{out}: logged to {log_comparison(out, title, run_dir)}"])
         except Exception as error:  # MLflow may raise anything
-            say(f"paretolab: {out}: not logged to MLflow ({first_line(error)})", sys.stderr)
+            say(f"paretolab: {out}: not logged to MLflow ({first_line(error)[:300]})", sys.stderr)
             return Result(exit_code=2)
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 
-from framework.errors import InputError, ParetolabError, command
+from framework.errors import InputError, ParetolabError, command, first_line
 from framework.experiment.export import champions, write_model
 from framework.experiment.run_dir import RunDir
 from framework.security import check_address, keep, redacted, without_tokens
 from tracking.mlflow_log.store import UploadState, sole_uploader
-
-_PARTS = ("cells", "references", "repeats", "trials")  # folders of a run's directory with others
 
 
 def sync(directory: str, uri: str | None = None, register: str | None = None) -> str:
@@ -32,17 +30,14 @@ def sync(directory: str, uri: str | None = None, register: str | None = None) ->
     InputError
         It is not the directory of a run, or it could not be logged.
     """
-    from tracking.mlflow_log.tracker import first_line
     from tracking.mlflow_log.uploader import Uploader
 
     run_dir = RunDir.existing(directory)
-    path = run_dir.path.absolute()
-    for home in path.parents:
-        if path.relative_to(home).parts[0] in _PARTS and RunDir(home).config_file.is_file():
-            raise InputError(
-                f"{directory}: expected the directory of a whole run, found one of its parts; "
-                f"give {home}"
-            )
+    if (whole := run_dir.whole) is not run_dir:
+        raise InputError(
+            f"{directory}: expected the directory of a whole run, found one of its parts; "
+            f"give {whole.path.absolute()}"
+        )
     best: dict[str, RunDir] = {}
     if register and run_dir.experiment_file.is_file():
         best = champions(run_dir)
@@ -52,7 +47,10 @@ def sync(directory: str, uri: str | None = None, register: str | None = None) ->
         before = UploadState.load(run_dir)
         uploader = Uploader(run_dir, uri)
         try:
-            admit(run_dir, uploader.state.uri, typed=uri is not None)
+            # the run's directory may name any address
+            check_address(uploader.state.uri, run_dir.path, "tracking.uri", typed=uri is not None)
+            if uri is not None:
+                keep(run_dir.path)
             with without_tokens(uploader.state.uri, run_dir.path):
                 ended = uploader.upload(final=True)
                 version = ""
@@ -60,14 +58,16 @@ def sync(directory: str, uri: str | None = None, register: str | None = None) ->
                     version = uploader.register(register)
                 for case, run in best.items():
                     version += uploader.register(f"{register}-{re.sub('[/:]', '-', case)}", run)
-        except ParetolabError:  # a file of the run, not MLflow
-            _restore(before, uploader.state, run_dir)
-            raise
         except Exception as error:  # MLflow may raise anything
-            _restore(before, uploader.state, run_dir)
+            if not uploader.state.runs:  # nothing has arrived there: the store before still counts
+                run_dir.tracking_file.unlink(missing_ok=True)
+                if before is not None:
+                    before.save(run_dir)
+            if isinstance(error, ParetolabError):  # of a file of the run, not of MLflow
+                raise
             raise InputError(
                 f"{directory}: expected to log to {uploader.location}, found: "
-                f"{redacted(first_line(error), uploader.state.uri)}; what "
+                f"{redacted(first_line(error)[:300], uploader.state.uri)}; what "
                 "is missing is kept, run the same command again when MLflow answers"
             ) from error
     if ended:
@@ -76,24 +76,3 @@ def sync(directory: str, uri: str | None = None, register: str | None = None) ->
         f"logged so far to {uploader.location}; the run has not ended "
         f"({command('resume', directory)} goes on with it)"
     )
-
-
-def _restore(before: UploadState | None, now: UploadState, run_dir: RunDir) -> None:
-    """Go back to the store before, if nothing has arrived at another one."""
-    if now.runs:
-        return
-    run_dir.tracking_file.unlink(missing_ok=True)
-    if before is not None:
-        before.save(run_dir)
-
-
-def admit(run_dir: RunDir, uri: str, *, typed: bool = False) -> None:
-    """Refuse an address, which the run's directory may name, if the user has not granted it.
-
-    Raises
-    ------
-    InputError
-    """
-    check_address(uri, run_dir.path, "tracking.uri", typed=typed)
-    if typed:
-        keep(run_dir.path)

@@ -25,9 +25,9 @@ import sys
 import threading
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-from framework.errors import InputError, command
+from framework.errors import InputError, command, first_line
 from framework.experiment.config import RunConfig
 from framework.experiment.run_dir import RunDir
 from framework.extras import absent
@@ -56,15 +56,9 @@ FINISH = "finish"
 _PATIENCE = 10.0  # seconds that a command waits for MLflow at its end
 _INTERVAL = 1.0  # seconds between looks at the journal
 _LONGEST_WAIT = 60.0  # seconds between attempts to reach a store that fails
+_LONGEST = 300  # characters of an error's first line
 _NICE = 10
 _OBJECTS = 50_000  # allocated between two garbage collections
-
-
-class LoggingOutcome(NamedTuple):
-    """Whether everything was ``logged``, and a line of ``text`` for the user."""
-
-    logged: bool
-    text: str
 
 
 class MlflowTracker(Callback):
@@ -82,8 +76,8 @@ class MlflowTracker(Callback):
 
     Notes
     -----
-    There is no ``on_batch``, since the process reads the journal. :meth:`finish` is called after
-    the summary, the front and the plots are written, which is after ``on_end``.
+    There is no ``on_batch``, since the process reads the journal. :meth:`on_written` is called
+    after the summary, the front and the plots are written, which is after ``on_end``.
     """
 
     def __init__(self, run_dir: RunDir, uri: str, experiment: str) -> None:
@@ -119,14 +113,11 @@ class MlflowTracker(Callback):
         except OSError as error:
             self._problem = str(error)
 
-    def on_written(self) -> str:
-        return self.finish().text
-
-    def finish(self, timeout: float = _PATIENCE) -> LoggingOutcome:
-        """Let the rest be logged; wait for it at most ``timeout`` seconds."""
+    def on_written(self, timeout: float = _PATIENCE) -> str:
+        """Let the rest be logged, for at most ``timeout`` seconds; return a line on how it ended."""
         process = self._process
         if process is None and not self._problem:
-            return LoggingOutcome(False, "not logged to MLflow: the run did not start")
+            return "not logged to MLflow: the run did not start"
         if process is None:
             return self._kept(self._problem)
         self._process = None
@@ -134,19 +125,18 @@ class MlflowTracker(Callback):
             answers, _ = process.communicate(FINISH + "\n", timeout=timeout)
             answer = json.loads(answers.splitlines()[-1])
         except subprocess.TimeoutExpired:
-            return LoggingOutcome(
-                False,
+            return (
                 f"logging to MLflow goes on by itself ({public_uri(self.uri)}); {self._again} "
-                "waits for it and says how it ended",
+                "waits for it and says how it ended"
             )
         except (OSError, ValueError, IndexError):
             return self._kept(f"the logging process ended with code {process.wait()}")
         if not answer["logged"]:
             return self._kept(answer["text"])
-        return LoggingOutcome(True, f"logged to MLflow: {answer['text']}")
+        return f"logged to MLflow: {answer['text']}"
 
-    def _kept(self, why: str) -> LoggingOutcome:
-        return LoggingOutcome(False, f"not logged to MLflow ({why}); kept for {self._again}")
+    def _kept(self, why: str) -> str:
+        return f"not logged to MLflow ({why}); kept for {self._again}"
 
 
 def tracker_of(run_dir: RunDir, config: RunConfig) -> MlflowTracker | None:
@@ -154,12 +144,6 @@ def tracker_of(run_dir: RunDir, config: RunConfig) -> MlflowTracker | None:
     if config.tracking is None:
         return None
     return MlflowTracker(run_dir, config.tracking.uri, config.tracking.experiment or config.name)
-
-
-def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message, of at most 300 characters."""
-    text = str(error).strip()
-    return (text.splitlines()[0] if text else type(error).__name__)[:300]
 
 
 def _resolved(run_dir: RunDir, uri: str) -> str:
@@ -237,7 +221,7 @@ def _attempt(uploader: Uploader, *, final: bool, over: bool) -> str | None:
         if not uploader.upload(final=final) and over:
             uploader.mark_killed()
     except Exception as error:  # MLflow may raise anything; nothing is lost, as the journal has it
-        return first_line(error)
+        return first_line(error)[:_LONGEST]
     return None
 
 
@@ -261,7 +245,7 @@ def main() -> None:
             location = uploader.location
             failure = _follow(uploader, _Inbox(sys.stdin))
     except Exception as error:  # whatever it is, the run's process is told why
-        failure = first_line(error)
+        failure = first_line(error)[:_LONGEST]
     failure = None if failure is None else redacted(failure, uri)
     answer = {"logged": failure is None, "text": failure or location}
     with suppress(OSError):  # the run's process did not wait for the answer

@@ -1,4 +1,8 @@
-"""Serves MLflow's web pages until Ctrl-C."""
+"""Serves MLflow's web pages until Ctrl-C, which open no place for files that a store may not name.
+
+Whoever made the store may have written that the files of a run lie anywhere on this machine. So
+``python -m tracking.mlflow_log.ui ui ...`` is ``mlflow ui ...``, whose server makes :func:`app`.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +15,24 @@ import sys
 import time
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from framework.errors import InputError
 from framework.extras import needed
 from framework.files import check_database
 from framework.machine import child_environment
-from framework.security import TRACKING, address_of, expanded, public_uri, without_password
-from tracking.mlflow_log import pages, store
+from framework.security import (
+    TRACKING,
+    address_of,
+    expanded,
+    guard_mlflow,
+    public_uri,
+    without_password,
+)
+from tracking.mlflow_log import store
 
+_STORE = "MLFLOW_BACKEND_STORE_URI"
 _PAGE = "#/experiments?workflowType=machine_learning"  # the default is the page of language models
 _UI_START = 180.0  # seconds that MLflow's server may take to answer
 _UI_STOP = 10.0  # seconds that it may take to end
@@ -42,7 +55,7 @@ def serve(uri: str, host: str, port: int) -> int:
     command = [
         sys.executable,
         "-m",
-        pages.__name__,
+        __name__,
         "ui",
         "--host",
         host,
@@ -96,7 +109,7 @@ def _environment(uri: str) -> dict[str, str]:
         check_database(file.resolve())
     root = store.artifact_root(uri)
     chosen = {
-        pages.STORE: expanded(uri),
+        _STORE: expanded(uri),
         "PYTHONWARNINGS": "ignore",
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -145,3 +158,37 @@ def _stop(server: subprocess.Popen[bytes]) -> None:
             return
         except subprocess.TimeoutExpired:
             continue
+
+
+def app() -> Any:
+    """Return the application that MLflow's server serves, guarded."""
+    guard_mlflow(_check, server=os.environ[_STORE])
+    from mlflow.server.fastapi_app import app as pages
+
+    return pages
+
+
+def _check(location: str, server: str) -> None:
+    from mlflow.exceptions import MlflowException
+
+    if location == os.environ.get("MLFLOW_ARTIFACTS_DESTINATION"):
+        return  # the user named it
+    try:
+        store.check_artifacts(location, server)
+    except InputError as error:  # a page shows MLflow's errors alone
+        raise MlflowException.invalid_parameter_value(str(error)) from error
+
+
+def _main() -> None:
+    from mlflow import server
+    from mlflow.cli import cli
+
+    # MLflow takes the name of an application only from the entry points of packages
+    build = server._build_uvicorn_command
+    ours = ["--factory", "tracking.mlflow_log.ui:app"]
+    server._build_uvicorn_command = lambda *how, **more: [*build(*how, **more)[:-1], *ours]
+    cli()
+
+
+if __name__ == "__main__":
+    _main()
