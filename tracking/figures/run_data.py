@@ -27,6 +27,7 @@ _SORTED = 600_000  # solutions of fronts that are sorted for a line of progress,
 _DRAWN = 2500  # solutions of the front that are drawn, at most
 _FINEST = 1000  # cells of a grid along an axis: a picture does not have more pixels
 _BACKGROUND = 2000  # points that are drawn beside the front, at most
+_SIZES = ("records", "features", "models")
 _WIDE = 300.0  # ratio of amounts above which an axis is logarithmic
 
 
@@ -193,39 +194,43 @@ def read_run_data(run_dir: RunDir) -> RunData:
     for source in sources:
         with source.journal() as journal:
             rows += journal.n_rows
-    config = run_dir.config()
+    config, about_data, sizes = run_dir.config(), run_dir.data(), sizes_text(run_dir)
+    searched = (
+        f"{about_data['name']}{f' ({sizes})' if sizes else ''} · " if about_data.get("name") else ""
+    )
     repeats = f", {len(sources)} repeats" if len(sources) > 1 else ""
     subtitle = (
-        f"{_data_text(run_dir)}{config.algorithm.kind}, seed {config.seed}{repeats}: "
+        f"{searched}{config.algorithm.kind}, seed {config.seed}{repeats}: "
         f"{len(front):,} solution{'s'[: len(front) != 1]} on the front of {rows:,} evaluated"
     )
     position = marked(run_dir, front) if len(front) else 0
     chosen = Chosen.read(run_dir.model)
     if chosen is not None and (not len(front) or chosen.solution != front.ids[position]):
         chosen = None  # the model is that of an earlier front or choice
-    measured = run_dir.data().get("measured")
     alternatives = [
         alternative
         for alternative in read_alternatives(run_dir.summary())
         if {*front.roles.names} <= alternative.values.keys()
     ]
-    data = RunData(
-        config.name, subtitle, front, sources, position, chosen, alternatives=alternatives
+    measured = str(about_data.get("measured") or RunData.measured)
+    return RunData(
+        config.name,
+        subtitle,
+        front,
+        sources,
+        position,
+        chosen,
+        measured=measured,
+        alternatives=alternatives,
     )
-    return replace(data, measured=str(measured)) if measured else data
 
 
-def _data_text(run_dir: RunDir) -> str:
-    about_data = run_dir.data()
-    if not about_data.get("name"):
-        return ""
+def sizes_text(run_dir: RunDir) -> str:
+    """Return the sizes of a run's data in words, as far as they are known."""
+    data = run_dir.data()
     with damaged(run_dir.about_file, "sizes of the data"):
-        sizes = ", ".join(
-            f"{about_data[key]:,} {key}"
-            for key in ("records", "features", "models")
-            if about_data.get(key)
-        )
-    return f"{about_data['name']} ({sizes}) · " if sizes else f"{about_data['name']} · "
+        sizes = [f"{data[key]:,} {key}" for key in _SIZES if data.get(key)]
+    return ", ".join(sizes)
 
 
 def _spread(values: FloatArray, most: int) -> IntArray:

@@ -26,6 +26,7 @@ from framework.experiment.run_dir import RunDir, slug
 from framework.front import Front, expected_columns
 from framework.models.walk import Chosen
 from framework.security import TABLE_BYTES, read_bytes
+from tracking.figures.run_data import sizes_text
 from tracking.figures.style import ARROWS
 from tracking.mlflow_log.store import PARENT
 
@@ -207,7 +208,7 @@ class FrontResults:
         }
 
     def points(self) -> dict[str, FloatArray]:
-        """Return ``front/NAME`` of each objective: at most 300 points, from low cost to high.
+        """Return the points of each objective, at most 300 from low cost to high.
 
         The cost is the first objective of `Roles.drawn`; every other objective has the best value
         that is possible for at most that cost. With two objectives, the points are the front. With
@@ -219,7 +220,7 @@ class FrontResults:
         losses = losses[np.argsort(losses[:, x], kind="stable")]
         losses[:, others] = np.minimum.accumulate(losses[:, others])
         columns = roles.natural(losses[evenly(len(losses), _MOST_POINTS)])
-        return {f"front/{name}": columns[:, j] for j, name in enumerate(roles.names)}
+        return {name: columns[:, j] for j, name in enumerate(roles.names)}
 
     def confusions(self) -> dict[str, str]:
         """Return the answers by true class, for each set of records as a table of MLflow."""
@@ -416,10 +417,9 @@ class RunContent:
 
     def _search_text(self) -> str:
         """Return a sentence about the search, its data and its objectives."""
-        config, data = self.run_dir.config(), self.run_dir.data()
-        sizes = [f"{data[k]:,} {k}" for k in ("records", "features", "models") if data.get(k)]
-        on = _plain(str(data.get("name") or config.problem.kind))
-        on += f" ({', '.join(sizes)})" if sizes else ""
+        config, sizes = self.run_dir.config(), sizes_text(self.run_dir)
+        on = _plain(str(self.run_dir.data().get("name") or config.problem.kind))
+        on += f" ({sizes})" if sizes else ""
         goals = ", ".join(f"{_plain(o.metric)} {ARROWS[o.sense]}" for o in config.objectives)
         method = _plain(config.algorithm.kind)
         if self.kind == "experiment":

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from framework import extras
-from framework.arrays import FloatArray
 from framework.experiment.history import read_progress_log
 from framework.journal import Journal
 from tracking.mlflow_log import run_content
@@ -227,18 +226,13 @@ class RunUpload:
         return history
 
     def _send(self, chunk: list[Generation]) -> None:
-        from mlflow.entities import Metric
-
-        metrics = []
+        metrics: list[tuple[Any, ...]] = []
         for item in chunk:
             values = {**item.metrics, "generation": float(item.number)}
             step = int(values.pop("evaluations"))
             millis = int((self.started + item.seconds) * 1000)
-            metrics += [
-                Metric(run_content.legal_key(f"{_SEARCH}{name}"), value, millis, step)
-                for name, value in values.items()
-            ]
-        self.client.log_batch(self.state.run_id, metrics=metrics, synchronous=True)
+            metrics += [(f"{_SEARCH}{name}", value, millis, step) for name, value in values.items()]
+        self._send_metrics(metrics)
         self.state.batches = chunk[-1].batches
         self.save()
 
@@ -286,16 +280,18 @@ class RunUpload:
             self._arrived("results", mark)
         logged, first = self.state.artifacts.get("points", [None, 0])
         if results is not None and ended and logged != front:
-            points = results.points()
             case = self.content.case()
-            if case is not None:
-                points = {
-                    f"front/{case}/{name.removeprefix('front/')}": column
+            place = "front/" if case is None else f"front/{case}/"
+            now, points = int(time.time() * 1000), results.points()
+            # after the steps of an earlier front
+            self._send_metrics(
+                [
+                    (f"{place}{name}", float(value), now, first + number)
                     for name, column in points.items()
-                }
-            n = len(next(iter(points.values())))
-            self._log_points(points, first)
-            self._arrived("points", [front, first + n])
+                    for number, value in enumerate(column.tolist())
+                ]
+            )
+            self._arrived("points", [front, first + len(next(iter(points.values())))])
 
     def _describe(self, results: FrontResults | None) -> None:
         text = self.content.description(results, self.state.run_id)
@@ -327,17 +323,6 @@ class RunUpload:
         if self.state.artifacts.get("chosen") != mark:
             self._send_metrics([(name, value, now, 0, model_id) for name, value in values.items()])
             self._arrived("chosen", mark)
-
-    def _log_points(self, points: Mapping[str, FloatArray], first: int) -> None:
-        """Send a front as steps from ``first`` on, after the steps of an earlier front."""
-        now = int(time.time() * 1000)
-        self._send_metrics(
-            [
-                (name, float(value), now, first + number)
-                for name, column in points.items()
-                for number, value in enumerate(column.tolist())
-            ]
-        )
 
     def _send_metrics(self, metrics: Sequence[tuple[Any, ...]]) -> None:
         """Send metrics, each a name, a value, a time in milliseconds, a step and maybe a model."""

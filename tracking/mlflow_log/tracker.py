@@ -114,7 +114,7 @@ class MlflowTracker(Callback):
             self._problem = str(error)
 
     def on_written(self, timeout: float = _PATIENCE) -> str:
-        """Let the rest be logged, for at most ``timeout`` seconds; return a line on how it ended."""
+        """Let the rest be logged, within ``timeout`` seconds; return a line on how it ended."""
         process = self._process
         if process is None and not self._problem:
             return "not logged to MLflow: the run did not start"
