@@ -84,7 +84,7 @@ def test_whole_numbers_by_request(tmp_path):
     space = {"problem.noise": {"low": 0, "high": 3, "whole": True}}
     plan = sweeps.plan_of(tmp_path, content(space, sampler="random"))
     assert {draw_trial(plan, []).params["problem.noise"]} <= {0, 1, 2, 3}
-    assert plan.whole == {"problem.noise"}
+    assert [key for key, d in plan.space.items() if d.whole] == ["problem.noise"]
 
 
 # --- Gaussian processes, which need a package of their own --------------------------------------
@@ -104,6 +104,6 @@ def test_gaussian_processes_draw_twice_the_same(tmp_path):
 
 
 def test_without_its_package_the_extra_of_a_sampler_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr("tracking.sweep.config.find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"package torch .*'paretolab\[gp\]'"):
+    monkeypatch.setattr("framework.extras.find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"package torch, .*'paretolab\[gp\]'; or take tpe"):
         sweeps.plan_of(tmp_path, sweeps.raw(search_space=WIDE, sampler="gp"))

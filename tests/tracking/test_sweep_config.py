@@ -19,7 +19,7 @@ def complaint(folder, content, *overrides):
 def test_a_right_one_is_read(tmp_path):
     plan = sweeps.plan_of(tmp_path, sweeps.raw(), "sweep.trials=7", "budget.generations=2")
     assert (plan.sweep.trials, plan.config.budget.generations) == (7, 2)
-    assert plan.whole == {"algorithm.batch"}
+    assert [key for key, d in plan.space.items() if d.whole] == ["algorithm.batch"]
     assert plan.configured() == {"algorithm.batch": 10, "problem.noise": 0.0, "problem.d": 4}
     config = plan.config_with({"algorithm.batch": 5, "problem.d": 3})
     assert (config.algorithm.batch, config.problem.d) == (5, 3)

@@ -116,23 +116,23 @@ class Sweep:
     @staticmethod
     def plan(raw: dict[str, Any], path: Path, overrides: Sequence[str]) -> SweepPlan:
         """Return the checked plan of a file's content."""
-        from tracking.sweep.config import check_plan
+        from tracking.sweep.config import load_plan
 
-        return check_plan(dict(raw), path, overrides)
+        return load_plan(path, overrides, dict(raw))
 
     @staticmethod
     def resume(out: RunDir, args: argparse.Namespace) -> Result:
         """Resume a sweep, for `paretolab resume`; return its best trials."""
         from framework.experiment.config import override, read_yaml
         from framework.security import keep, received
-        from tracking.sweep.config import check_plan
+        from tracking.sweep.config import load_plan
 
         raw = read_yaml(out.config_file) | {"sweep": read_yaml(out.sweep_file)}
         words = overrides(args)
         override(raw, words)
         # the directory, not config.yaml: the digest of that file does not cover sweep.yaml
         with received(out.path, words, dict(raw)):
-            plan = check_plan(raw, out.config_file, words, workers=workers_of(args.workers))
+            plan = load_plan(out.config_file, words, raw, workers=workers_of(args.workers))
         plan = plan._replace(config=tracked_as_asked(plan.config, args))
         keep(out.path)
         return _execute(plan, out, args)

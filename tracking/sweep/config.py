@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from importlib.util import find_spec
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -27,6 +26,7 @@ from framework.experiment.config import (
 )
 from framework.experiment.options import AS_WRITTEN
 from framework.experiment.run_dir import RunDir
+from framework.extras import absent
 from framework.registry import require_known
 from framework.roles import Sense
 from framework.security import (
@@ -46,7 +46,6 @@ Start = dict[str, Value] | str
 def settings_of(
     start: Sequence[Start],
     space: Mapping[str, Dimension],
-    whole: Collection[str],
     base: Path,
     where: str,
 ) -> list[dict[str, Any]]:
@@ -57,8 +56,6 @@ def settings_of(
     start : sequence of mappings and paths
         Settings, and directories of earlier sweeps, which stand for their best trials.
     space : mapping of str to Dimension
-    whole : collection of str
-        The keys whose values are whole numbers.
     base : pathlib.Path
         The folder that paths are relative to.
     where : str
@@ -79,7 +76,7 @@ def settings_of(
             here = f"{here} ({entry})"
         else:
             entries = [entry]
-        settings += [_checked_setting(params, space, whole, here) for params in entries]
+        settings += [_checked_setting(params, space, here) for params in entries]
     return settings
 
 
@@ -96,14 +93,14 @@ def _best_of(path: Path, where: str) -> list[dict[str, Any]]:
 
 
 def _checked_setting(
-    params: Mapping[str, Any], space: Mapping[str, Dimension], whole: Collection[str], where: str
+    params: Mapping[str, Any], space: Mapping[str, Dimension], where: str
 ) -> dict[str, Any]:
     """Return a setting in the order of the search space; raises InputError if it is not in it."""
     require_known(params, space, f"{where}: expected keys of the search space,")
     setting = {key: params[key] for key in space if key in params}
     for key, value in setting.items():
-        if not space[key].contains(value) or (key in whole and value != int(value)):
-            number = "whole number" if key in whole else "value"
+        if not space[key].contains(value):
+            number = "whole number" if space[key].whole else "value"
             raise InputError(
                 f"{where}.{key}: expected a {number} of the search space, found {value!r}"
             )
@@ -177,7 +174,6 @@ class PruneConfig(Section):
 
 
 _CHANGEABLE = {"trials", "choose", "tolerance"}  # may change in a study that exists
-_PACKAGES = {"gp": "torch"}  # that samplers need; extras are named after samplers
 _OURS = {"storage", "join", "grace"}  # do not influence trials
 
 
@@ -277,8 +273,6 @@ class SweepPlan(NamedTuple):
     sweep : SweepConfig
     space : mapping of str to Dimension
         By dotted key; a key comes after those that its ``when`` names.
-    whole : frozenset of str
-        The keys whose values are whole numbers.
     path : pathlib.Path
         The file, for messages.
     """
@@ -286,7 +280,6 @@ class SweepPlan(NamedTuple):
     config: RunConfig
     sweep: SweepConfig
     space: Mapping[str, Dimension]
-    whole: frozenset[str]
     path: Path
 
     def config_with(self, params: Mapping[str, Any]) -> RunConfig:
@@ -337,13 +330,20 @@ class SweepPlan(NamedTuple):
         return self.config.identity() | flatten({"sweep": section, "budget": budget})
 
 
-def load_plan(path: Path, overrides: Sequence[str] = (), **top_level: Any) -> SweepPlan:
+def load_plan(
+    path: Path,
+    overrides: Sequence[str] = (),
+    raw: dict[str, Any] | None = None,
+    **top_level: Any,
+) -> SweepPlan:
     """Read and check a file of an experiment with a section ``sweep``.
 
     Parameters
     ----------
     path : pathlib.Path
     overrides : sequence of 'dotted.key=value'
+    raw : dict, optional
+        The content of the file, where it was read already.
     **top_level
         ``workers``, and ``trials`` and ``join`` of the sweep; None is ignored.
 
@@ -352,13 +352,7 @@ def load_plan(path: Path, overrides: Sequence[str] = (), **top_level: Any) -> Sw
     InputError
         The file has errors; the message has a line for each.
     """
-    return check_plan(read_yaml(path), path, overrides, **top_level)
-
-
-def check_plan(
-    raw: dict[str, Any], path: Path, overrides: Sequence[str] = (), **top_level: Any
-) -> SweepPlan:
-    """Return the checked plan of the content of a file; see :func:`load_plan`."""
+    raw = read_yaml(path) if raw is None else raw
     override(raw, overrides)
     with received(path, overrides, dict(raw)):
         return _checked_plan(raw, path, **top_level)
@@ -390,11 +384,11 @@ def _checked_plan(
         sweep = check(SweepConfig, section, where, {"base": path.parent})
     if messages:
         raise InputError("\n".join(messages))
-    space, whole = dimensions(sweep.search_space, config, path)
+    space = dimensions(sweep.search_space, config, path)
     if sweep.sampler == "grid":
         _check_grid(sweep, space, where)
-    if sweep.sampler in _PACKAGES:
-        _check_installed(sweep.sampler, where)
+    if without := absent(sweep.sampler):  # extras are named after samplers
+        raise InputError(f"{where}.sampler: {without}; or take tpe")
     if sweep.prune is not None:
         _check_prune(sweep, sweep.prune, config.budget, where)
     if sweep.join:
@@ -408,9 +402,9 @@ def _checked_plan(
             "tracking.uri, where MLflow's tables are; name another, such as sqlite:///study.db"
         )
     if sweep.start:
-        start = settings_of(sweep.start, space, whole, path.parent, f"{where}.start")
+        start = settings_of(sweep.start, space, path.parent, f"{where}.start")
         absolute = absolute.model_copy(update={"start": start})
-    return SweepPlan(config, absolute, space, whole, path)
+    return SweepPlan(config, absolute, space, path)
 
 
 def _check_grid(sweep: SweepConfig, space: Mapping[str, Dimension], where: str) -> None:
@@ -433,16 +427,6 @@ def _check_grid(sweep: SweepConfig, space: Mapping[str, Dimension], where: str) 
     if sweep.trials > points:
         raise InputError(
             f"{where}.trials: expected at most the grid's {points} points, found {sweep.trials}"
-        )
-
-
-def _check_installed(sampler: str, where: str) -> None:
-    """Check that the package that a sampler needs is installed."""
-    package = _PACKAGES[sampler]
-    if find_spec(package) is None:
-        raise InputError(
-            f"{where}.sampler: expected the package {package} for this sampler, found it not "
-            f"installed; pip install 'paretolab[{sampler}]', or take tpe"
         )
 
 

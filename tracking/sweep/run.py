@@ -72,7 +72,17 @@ def run_sweep(plan: SweepPlan, out: RunDir, options: Options) -> tuple[dict[str,
         study = stack.enter_context(open_study(plan, url, name, problem.fingerprint))
         _write_start(plan, out, problem, roles, uid)
         stack.enter_context(followed(plan.config, out, options, start=True))
-        executor = stack.enter_context(_executor(plan, out, options))
+        # of a shared study, each process runs one trial at a time
+        config = plan.config.model_copy(update={"workers": "serial"} if plan.sweep.join else {})
+        executor = stack.enter_context(
+            RunExecutor(
+                run_one,
+                out,
+                config,
+                options.address,
+                lambda where: options.report(f"trials run on {where}"),
+            )
+        )
         runs = TrialRuns(plan, out, meter, problems, executor)
         trials = _Trials(plan, study, runs, options)
         try:
@@ -97,20 +107,6 @@ def run_sweep(plan: SweepPlan, out: RunDir, options: Options) -> tuple[dict[str,
                     conclude(problem, best, best.summary(), options)
         write_sweep_figures(plan, out, study)
         return summary, top_table(plan, study)
-
-
-def _executor(plan: SweepPlan, out: RunDir, options: Options) -> RunExecutor:
-    """Return the executor of the trials; with a shared study, each process runs one at a time."""
-    config = plan.config
-    if plan.sweep.join:
-        config = config.model_copy(update={"workers": "serial"})
-    return RunExecutor(
-        run_one,
-        out,
-        config,
-        options.address,
-        lambda where: options.report(f"trials run on {where}"),
-    )
 
 
 class _Trials:

@@ -85,7 +85,7 @@ def _suggest(plan: SweepPlan, trial: optuna.Trial) -> None:
         low, high = dimension.low, dimension.high
         if low is None or high is None:
             trial.suggest_categorical(key, dimension.choices or ())
-        elif key in plan.whole:
+        elif dimension.whole:
             trial.suggest_int(key, int(low), int(high), log=dimension.log)
         else:
             trial.suggest_float(key, low, high, log=dimension.log)

@@ -83,7 +83,9 @@ class Dimension(Section):
             return value in self.choices
         assert self.low is not None
         assert self.high is not None
-        return isinstance(value, int | float) and self.low <= value <= self.high
+        if not isinstance(value, int | float) or not self.low <= value <= self.high:
+            return False
+        return not self.whole or value == int(value)
 
     def holds(self, params: Mapping[str, Any]) -> bool:
         """Return whether the key is tried, given the values of the keys before it."""
@@ -105,8 +107,11 @@ class Dimension(Section):
 
 def dimensions(
     search_space: Mapping[str, Mapping[str, Any]], config: RunConfig, path: Path
-) -> tuple[dict[str, Dimension], frozenset[str]]:
-    """Check a search space against the configuration.
+) -> dict[str, Dimension]:
+    """Return a search space, checked against the configuration.
+
+    A key comes after those that its ``when`` names. Dimensions are ``whole`` where they are called
+    so, or where the configuration has only whole numbers.
 
     Parameters
     ----------
@@ -115,13 +120,6 @@ def dimensions(
     config : RunConfig
     path : pathlib.Path
         The file, for messages.
-
-    Returns
-    -------
-    space : dict of str to Dimension
-        By key; a key comes after those that its ``when`` names.
-    whole : frozenset of str
-        The keys whose values are whole numbers.
 
     Raises
     ------
@@ -143,7 +141,7 @@ def dimensions(
             checker.check(key)
     if messages:
         raise InputError("\n".join(dict.fromkeys(messages)))
-    return space, frozenset(key for key in space if checker.is_whole(key))
+    return {k: d.model_copy(update={"whole": checker.is_whole(k)}) for k, d in space.items()}
 
 
 def _ordered(read: Mapping[str, Dimension], where: str) -> dict[str, Dimension]:
