@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -25,8 +24,9 @@ from framework.arrays import FloatArray
 from framework.experiment.run_dir import RunDir
 from tracking.figures.html_page import write_figures_page
 from tracking.figures.style import ARROWS, BLUE, GREY, ORANGE, display_name
-from tracking.sweep.config import SweepPlan
+from tracking.sweep.config import Direction, SweepPlan
 from tracking.sweep.report import PAGE, ranked, short, shown_value
+from tracking.sweep.search_space import Dimension
 from tracking.sweep.study import INTERVALS, SweepStudy, importances, violation
 
 _TICKS = 5  # on an axis of numbers
@@ -52,89 +52,25 @@ _IMPORTANCE = (
 )
 
 
-@dataclass(frozen=True)
-class SweepData:
-    """The content of the figures of a sweep.
-
-    Attributes
-    ----------
-    plan : SweepPlan
-    trials : sequence of FrozenTrial
-        The trials with values, by number.
-    best : FrozenTrial
-    pruned : sequence of FrozenTrial
-        The trials that were pruned, by number, with their last values.
-    """
-
-    plan: SweepPlan
-    trials: Sequence[FrozenTrial]
-    best: FrozenTrial
-    pruned: Sequence[FrozenTrial] = ()
-
-    @property
-    def title(self) -> str:
-        """Name of the sweep."""
-        return f"{self.plan.config.name}: sweep"
-
-    @property
-    def subtitle(self) -> str:
-        """The number of trials, their sampler, and the best trial."""
-        sweep = self.plan.sweep
-        splits = " on other splits" if sweep.resplit else ""
-        repeats = f", each the mean of {sweep.repeats} runs{splits}" if sweep.repeats > 1 else ""
-        pruned = f", {len(self.pruned)} pruned" if self.pruned else ""
-        best = "none keeps the constraints, nearest to it" if violation(self.best) else "best"
-        return (
-            f"{len(self.trials)} trials by {sweep.sampler}{repeats}{pruned}; {best}: trial "
-            f"{self.best.number}, "
-            + ", ".join(
-                f"{display_name(d.metric)} {value:.5g}"
-                for d, value in zip(sweep.directions, self.best.values, strict=True)
-            )
-        )
-
-    def labels(self) -> list[str]:
-        """Return one axis label per direction."""
-        directions = self.plan.sweep.directions
-        return [f"{display_name(d.metric)}  {ARROWS[d.sense]} better" for d in directions]
-
-    def values(self, i: int) -> FloatArray:
-        """Return the trials' values by a direction, shape (trials,)."""
-        return np.array([trial.values[i] for trial in self.trials])
-
-    def half_intervals(self, i: int) -> FloatArray | None:
-        """Return half of the 95% interval of each trial's value; None without repeats."""
-        if self.plan.sweep.repeats == 1:
-            return None
-        metric = self.plan.sweep.directions[i].metric
-        return np.array([trial.user_attrs[INTERVALS][metric] for trial in self.trials])
-
-    def best_so_far(self, i: int) -> FloatArray:
-        """Return the best value by a direction up to each trial, shape (trials,)."""
-        best = np.maximum if self.plan.sweep.directions[i].sense == "max" else np.minimum
-        best_values: FloatArray = best.accumulate(self.values(i))
-        return best_values
-
-
 def write_sweep_figures(plan: SweepPlan, out: RunDir, study: SweepStudy) -> None:
     """Write ``sweep.html``, unless no trial has values.
 
     The page has the history, parallel coordinates, slices, importances and contours.
     """
-    complete = study.complete()
-    if not complete:
+    trials, pruned = study.complete(), study.pruned()
+    if not trials:
         return
-    data = SweepData(plan, complete, ranked(plan, complete)[0][0], study.pruned())
-    text = _HISTORY + _PRUNED * bool(data.pruned) + _BARS * (plan.sweep.repeats > 1)
+    best = ranked(plan, trials)[0][0]
+    text = _HISTORY + _PRUNED * bool(pruned) + _BARS * (plan.sweep.repeats > 1)
     sections = [
-        ("History", text, [_history_html(data)]),
-        ("All keys of each trial", _PARALLEL, [_parallel_html(data)]),
+        ("History", text, [_history(plan, trials, pruned, best)]),
+        ("All keys of each trial", _PARALLEL, [_parallel(plan, trials)]),
     ]
     shares = importances(study)
     for i, direction in enumerate(plan.sweep.directions):
         name, of_metric = display_name(direction.metric), shares.get(direction.metric, {})
-        target, label = partial(_value, i), data.labels()[i]
-        keys = [key for key in plan.space if any(key in t.params for t in data.trials)]
+        target, label = partial(_value, i), _label(direction)
+        keys = [key for key in plan.space if any(key in t.params for t in trials)]
         slices = [_slice(study, key, target, label) for key in keys]
         sections.append((f"{name.capitalize()} by key", _SLICE, slices))
         if of_metric:
@@ -150,7 +86,28 @@ def write_sweep_figures(plan: SweepPlan, out: RunDir, study: SweepStudy) -> None
             contour.update_layout(xaxis_title=short(first), yaxis_title=short(second))
             heading = f"Contour of {name} over {first} and {second}"
             sections.append((heading, _CONTOUR, [_laid_out(contour, 520)]))
-    write_figures_page(out.path / PAGE, data.title, data.subtitle, sections)
+    subtitle = _subtitle(plan, len(trials), len(pruned), best)
+    write_figures_page(out.path / PAGE, f"{plan.config.name}: sweep", subtitle, sections)
+
+
+def _subtitle(plan: SweepPlan, trials: int, pruned: int, best: FrozenTrial) -> str:
+    """Return the number of trials, their sampler, and the best trial."""
+    sweep = plan.sweep
+    splits = " on other splits" if sweep.resplit else ""
+    repeats = f", each the mean of {sweep.repeats} runs{splits}" if sweep.repeats > 1 else ""
+    ended = f", {pruned} pruned" if pruned else ""
+    which = "none keeps the constraints, nearest to it" if violation(best) else "best"
+    values = ", ".join(
+        f"{display_name(d.metric)} {value:.5g}"
+        for d, value in zip(sweep.directions, best.values, strict=True)
+    )
+    searched = f"{trials} trials by {sweep.sampler}{repeats}{ended}"
+    return f"{searched}; {which}: trial {best.number}, {values}"
+
+
+def _label(direction: Direction) -> str:
+    """Return an axis label of a direction."""
+    return f"{display_name(direction.metric)}  {ARROWS[direction.sense]} better"
 
 
 def _slice(study: SweepStudy, key: str, target: Callable[[FrozenTrial], float], label: str) -> Any:
@@ -165,65 +122,76 @@ def _value(i: int, trial: FrozenTrial) -> float:
     return float(trial.values[i])
 
 
-def _history_html(data: SweepData) -> Any:
+def _history(
+    plan: SweepPlan,
+    trials: Sequence[FrozenTrial],
+    pruned: Sequence[FrozenTrial],
+    best: FrozenTrial,
+) -> Any:
     """Return the figure of each direction's value by trial, with the best so far."""
-    labels = data.labels()
-    figure = make_subplots(rows=len(labels), cols=1, shared_xaxes=True, vertical_spacing=0.06)
-    numbers = [trial.number for trial in data.trials]
-    for i, label in enumerate(labels):
-        best = {"color": ORANGE, "shape": "hv", "width": 1.5}
+    directions = plan.sweep.directions
+    rows = len(directions)
+    figure = make_subplots(rows=rows, cols=1, shared_xaxes=True, vertical_spacing=0.06)
+    for i, direction in enumerate(directions):
+        points = _points(plan, trials, i, {"color": BLUE, "size": 8})
+        if plan.sweep.repeats > 1:
+            halves = np.array([trial.user_attrs[INTERVALS][direction.metric] for trial in trials])
+            points.error_y = {"array": halves, "thickness": 0.8}
+        better = np.maximum if direction.sense == "max" else np.minimum
         so_far = go.Scatter(
-            x=numbers, y=data.best_so_far(i), mode="lines", line=best, hoverinfo="skip"
+            x=points.x,
+            y=better.accumulate(points.y),
+            mode="lines",
+            line={"color": ORANGE, "shape": "hv", "width": 1.5},
+            hoverinfo="skip",
         )
-        points = _points(data, data.trials, i, {"color": BLUE, "size": 8})
-        points.error_y = {"array": data.half_intervals(i), "thickness": 0.8}
-        ended = _points(data, data.pruned, i, {"color": GREY, "size": 8, "symbol": "x-thin-open"})
-        star = _points(data, [data.best], i, {"color": ORANGE, "size": 16, "symbol": "star"})
+        ended = _points(plan, pruned, i, {"color": GREY, "size": 8, "symbol": "x-thin-open"})
+        star = _points(plan, [best], i, {"color": ORANGE, "size": 16, "symbol": "star"})
         for trace in (so_far, ended, points, star):
             figure.add_trace(trace, row=i + 1, col=1)
-        figure.update_yaxes(title_text=label, row=i + 1, col=1)
-    figure.update_xaxes(title_text="trial", row=len(labels), col=1)
-    return _laid_out(figure, 80 + 260 * len(labels))
+        figure.update_yaxes(title_text=_label(direction), row=i + 1, col=1)
+    figure.update_xaxes(title_text="trial", row=rows, col=1)
+    return _laid_out(figure, 80 + 260 * rows)
 
 
-def _points(data: SweepData, trials: Sequence[FrozenTrial], i: int, marker: dict[str, Any]) -> Any:
+def _points(plan: SweepPlan, trials: Sequence[FrozenTrial], i: int, marker: dict[str, Any]) -> Any:
     """Return points for the values of trials by number; hovering shows the whole trial."""
     return go.Scatter(
         x=[trial.number for trial in trials],
         y=[trial.values[i] for trial in trials],
         mode="markers",
-        hovertext=[_hover_text(data, trial) for trial in trials],
+        hovertext=[_hover_text(plan, trial) for trial in trials],
         hoverinfo="text",
         marker=marker,
     )
 
 
-def _parallel_html(data: SweepData) -> Any:
+def _parallel(plan: SweepPlan, trials: Sequence[FrozenTrial]) -> Any:
     """Return parallel coordinates: a line per trial over directions and keys."""
-    first = data.plan.sweep.directions[0]
-    dimensions = []
-    for i, direction in enumerate(data.plan.sweep.directions):
-        label = f"{display_name(direction.metric)} {ARROWS[direction.sense]}"
-        dimensions.append({"label": label, "values": data.values(i)})
-    dimensions += [_vertical_axis(data, key) for key in data.plan.space]
+    directions = plan.sweep.directions
+    values: FloatArray = np.array([trial.values for trial in trials])
+    dimensions: list[dict[str, Any]] = [
+        {"label": f"{display_name(d.metric)} {ARROWS[d.sense]}", "values": column}
+        for d, column in zip(directions, values.T, strict=True)
+    ]
+    dimensions += [_vertical_axis(key, of, trials) for key, of in plan.space.items()]
     line = {
-        "color": data.values(0),
+        "color": values[:, 0],
         "colorscale": "Viridis",
-        "reversescale": first.sense == "min",
+        "reversescale": directions[0].sense == "min",
         "showscale": True,
-        "colorbar": {"title": {"text": data.labels()[0], "side": "right"}},
+        "colorbar": {"title": {"text": _label(directions[0]), "side": "right"}},
     }
     figure = go.Figure(go.Parcoords(line=line, dimensions=dimensions, labelangle=-12))
     figure = _laid_out(figure, 460, _AXIS * (1 + len(dimensions)))
     return figure.update_layout(margin={"t": 110, "b": 30, "l": 90, "r": 30})
 
 
-def _vertical_axis(data: SweepData, key: str) -> dict[str, Any]:
+def _vertical_axis(key: str, dimension: Dimension, trials: Sequence[FrozenTrial]) -> dict[str, Any]:
     """Return an axis of parallel coordinates; trials without the key are below the others.
 
     Choices are at 0, 1, ... in their order.
     """
-    dimension = data.plan.space[key]
     choices, log = dimension.choices, dimension.log
 
     def position(params: Mapping[str, Any]) -> float | None:
@@ -231,7 +199,7 @@ def _vertical_axis(data: SweepData, key: str) -> dict[str, Any]:
             return None
         return float(params[key] if choices is None else choices.index(params[key]))
 
-    values: FloatArray = np.array([position(t.params) for t in data.trials], dtype=float)
+    values: FloatArray = np.array([position(t.params) for t in trials], dtype=float)
     values = np.log10(values) if log else values
     absent = np.isnan(values)
     if choices is not None:
@@ -291,9 +259,9 @@ def _laid_out(figure: Any, height: int, width: int = 0) -> Any:
     )
 
 
-def _hover_text(data: SweepData, trial: FrozenTrial) -> str:
+def _hover_text(plan: SweepPlan, trial: FrozenTrial) -> str:
     lines = [f"<b>trial {trial.number}</b>"]
-    for direction, value in zip(data.plan.sweep.directions, trial.values, strict=True):
+    for direction, value in zip(plan.sweep.directions, trial.values, strict=True):
         lines.append(html.escape(f"{display_name(direction.metric)}: {value:.6g}"))
     lines += [html.escape(f"{key}: {shown_value(v)}") for key, v in trial.params.items()]
     return "<br>".join(lines)
