@@ -12,7 +12,8 @@ from __future__ import annotations
 import json
 import re
 import zipfile
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from io import BytesIO
 from typing import Any
 
@@ -286,33 +287,19 @@ def plain(node: Node) -> Any:
     return json.loads(node["content"])
 
 
-def checked(content: bytes, name: str) -> Schema:
-    """Return the schema of a file in skops's format, checked.
-
-    Parameters
-    ----------
-    content : bytes
-    name : str
-        Name of the file in messages.
-
-    Raises
-    ------
-    InputError
-        The file is damaged, or something in it is not trusted.
-    Unsound
-        Compiled code would use numbers in it as wrong indices.
-    """
-    also = trusted_types()
+@contextmanager
+def _in_sentences(name: str) -> Iterator[None]:
+    """Turn whatever a file raises into an InputError, but for Unsound."""
     try:
-        return Schema(content, also)
+        yield
+    except (InputError, Unsound):
+        raise
     except Refused as error:
         raise InputError(
             f"{name}: expected types of scikit-learn and LightGBM that are known to be safe, found "
             f"{error}; such a model is neither written nor loaded"
         ) from error
-    except Unsound:
-        raise
-    except Exception as error:  # a forged file may fail anywhere
+    except Exception as error:  # a forged file may fail anywhere, also in skops
         raise InputError(
             f"{name}: expected a model, found it damaged ({type(error).__name__}: "
             f"{first_line(error)})"
@@ -418,7 +405,8 @@ def dump_estimator(estimator: Any, name: str) -> bytes:
             f"{type(estimator).__name__}, which cannot ({error})"
         ) from error
     try:
-        checked(content, name)
+        with _in_sentences(name):
+            Schema(content, trusted_types())
         check_fitted(estimator)
     except Unsound as error:
         raise InputError(
@@ -448,16 +436,10 @@ def load_estimator(content: bytes, name: str) -> Any:
     from skops import io
 
     try:
-        schema = checked(content, name)
-        model = io.loads(schema.content, trusted=sorted(schema.types))
-        check_fitted(model)
-    except InputError:
-        raise
+        with _in_sentences(name):
+            schema = Schema(content, trusted_types())
+            model = io.loads(schema.content, trusted=sorted(schema.types))
+            check_fitted(model)
     except Unsound as error:
         raise InputError(f"{name}: expected a model, found it damaged ({error})") from error
-    except Exception as error:  # a damaged file may fail anywhere in skops
-        raise InputError(
-            f"{name}: expected a model, found it damaged ({type(error).__name__}: "
-            f"{first_line(error)})"
-        ) from error
     return model
