@@ -15,7 +15,7 @@ from tests.tracking import made_up
 from tests.tracking.pictures import is_a_picture
 from tracking.figures import run_report, system_figures
 from tracking.figures.run_data import read_run_data
-from tracking.figures.run_figures import scatter_coloured
+from tracking.figures.run_figures import scatter_front
 from tracking.figures.run_report import write_chosen, write_plots, write_run_page
 
 PLOTS = {"progress.png", "test.png"}
@@ -42,9 +42,9 @@ def test_amounts_of_several_orders_of_magnitude_are_drawn_by_ratios(tmp_path):
 
 def test_a_colour_of_one_value_has_no_others_beside_it(tmp_path):
     data = read_run_data(made_up.finished(tmp_path / "out"))
-    shown, figure = data.axes(), Figure()
-    data.front.rows.values[shown[2].metric] = np.ones(len(data.front))
-    scatter_coloured(data, figure, figure.subplots(), shown)
+    figure = Figure()
+    data.front.rows.values[data.axes()[2].metric] = np.ones(len(data.front))
+    scatter_front(data, figure, figure.subplots())
     assert figure.axes[1].get_yticks().tolist() == [1.0]
 
 

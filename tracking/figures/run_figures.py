@@ -12,7 +12,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from framework.arrays import FloatArray
-from framework.roles import Objective
 from tracking.figures.run_data import RunData
 from tracking.figures.style import (
     BLUE,
@@ -45,7 +44,6 @@ def front_png(data: RunData, path: Path) -> None:
     x, y, *others = data.axes()
     figure = titled(data.title, data.subtitle, 8.4, 5.6)
     axes = figure.add_subplot()
-    values = data.front.rows.values
     looks: tuple[dict[str, Any], ...] = (
         {"s": 7, "color": GREY, "alpha": 0.35, "linewidths": 0, "label": DOMINATED},
         {"s": 12, "color": PURPLE, "alpha": 0.8, "linewidths": 0.7, "marker": "x"}
@@ -54,9 +52,8 @@ def front_png(data: RunData, path: Path) -> None:
     for columns, look in zip(data.background, looks, strict=True):
         if len(columns[x.metric]):
             axes.scatter(columns[x.metric], columns[y.metric], **look)
-    if others:
-        scatter_coloured(data, figure, axes, [x, y, others[0]])
-    else:
+    if not others:
+        values = data.front.rows.values
         order = np.argsort(values[x.metric])
         axes.step(
             values[x.metric][order],
@@ -66,7 +63,7 @@ def front_png(data: RunData, path: Path) -> None:
             linewidth=1,
             alpha=0.6,
         )
-        axes.scatter(values[x.metric], values[y.metric], s=26, color=BLUE, zorder=3, label="front")
+    scatter_front(data, figure, axes)
     alternatives = [(a.name, points) for a in data.alternatives if (points := data.points(a)).size]
     for (name, points), marker in zip(alternatives, cycle(_MARKERS), strict=False):
         axes.scatter(
@@ -129,15 +126,19 @@ def test_png(data: RunData, path: Path) -> None:
     save(figure, path)
 
 
-def scatter_coloured(data: RunData, figure: Figure, axes: Axes, shown: list[Objective]) -> None:
-    """Draw the front over two objectives, coloured by a third; light is better."""
-    x, y, colour = (data.front.rows.values[objective.metric] for objective in shown)
+def scatter_front(data: RunData, figure: Figure, axes: Axes) -> None:
+    """Draw the front over two objectives, coloured by a third if there is one; light is better."""
+    x, y, *others = (data.front.rows.values[objective.metric] for objective in data.axes())
+    if not others:
+        axes.scatter(x, y, s=26, color=BLUE, zorder=3, label="front")
+        return
+    colour, third = others[0], data.axes()[2]
     points = axes.scatter(
         x,
         y,
         c=colour,
-        norm=data.scale(shown[2]),
-        cmap="viridis" if shown[2].sense == "max" else "viridis_r",
+        norm=data.scale(third),
+        cmap="viridis" if third.sense == "max" else "viridis_r",
         s=30,
         edgecolors="#333333",
         linewidths=0.35,
@@ -145,7 +146,7 @@ def scatter_coloured(data: RunData, figure: Figure, axes: Axes, shown: list[Obje
         label="front",
     )
     bar = figure.colorbar(points, ax=axes, pad=0.015, aspect=30)
-    bar.set_label(data.label(shown[2]))
+    bar.set_label(data.label(third))
     bar.outline.set_visible(False)
     if len(values := np.unique(colour)) == 1:  # the bar would show values around it, too
         bar.set_ticks(values.tolist())

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from framework.models.walk import StageWalk, Walk, shares
 from tracking.figures.run_data import RunData
-from tracking.figures.run_figures import mark_chosen, scatter_coloured
+from tracking.figures.run_figures import mark_chosen, scatter_front
 from tracking.figures.style import BLUE, GREY, display_name, plain_axes, save, titled
 
 # distinguishable with every kind of colour vision (Okabe and Ito)
@@ -132,11 +132,7 @@ def _label(number: int, stage: StageWalk) -> str:
 
 def _draw_front(figure: Figure, axes: Axes, data: RunData) -> None:
     x, y = data.axes()[:2]
-    values = data.front.rows.values
-    if others := data.axes()[2:]:
-        scatter_coloured(data, figure, axes, [x, y, others[0]])
-    else:
-        axes.scatter(values[x.metric], values[y.metric], s=26, color=BLUE, label="front")
+    scatter_front(data, figure, axes)
     mark_chosen(axes, data, "this solution")
     plain_axes(axes, data.label(x), data.label(y))
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2, frameon=False, fontsize=8)
