@@ -48,6 +48,7 @@ from framework.errors import InputError, ParetolabError
 from framework.experiment.config import RunConfig, TrackingConfig, changed, load_config
 from framework.experiment.single_run import make_problem
 from framework.front import Front
+from framework.models.store import markdown_table
 from framework.problem import Problem
 from framework.run.driver import search
 from framework.run.evaluator import SerialEvaluator, evaluate_candidates
@@ -408,9 +409,8 @@ def write(page: Page, name: str, out: Path) -> None:
 
 def markdown(table: pd.DataFrame) -> str:
     """Return a table in Markdown, with four digits of numbers."""
-    rows = [[str(name) for name in table.columns], ["---"] * table.shape[1]]
-    rows += [[_cell(value) for value in row] for row in table.itertuples(index=False)]
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+    rows = ([_cell(value) for value in row] for row in table.itertuples(index=False))
+    return markdown_table([str(name) for name in table.columns], rows)
 
 
 def _cell(value: Any) -> str:

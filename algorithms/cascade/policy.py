@@ -13,7 +13,7 @@ from framework.errors import InputError
 from framework.front import Promise
 from framework.libraries.calls import CallTable
 from framework.models.files import ModelFiles
-from framework.models.store import cell
+from framework.models.store import cell, markdown_table
 
 POLICY_FILE, CASES_FILE, REFERENCE_FILE = "cascade.json", "conformance.json", "cascade.py"
 FORMAT = 2
@@ -149,7 +149,7 @@ class Policy:
 
     def rows(self) -> str:
         """Return the models with their thresholds as a Markdown table."""
-        lines = ["| model | its answer is taken | given up |", "| --- | --- | --- |"]
+        rows = []
         for name, accept, refuse in zip(self.models, self.accept, self.refuse, strict=True):
             taken = f"from confidence {accept:.6g} on"
             if accept == -math.inf:
@@ -159,8 +159,8 @@ class Policy:
             up = "" if refuse is None else f"below {refuse:.6g}"
             if refuse is not None and math.isnan(refuse):
                 up = "else"
-            lines.append(f"| {cell(name)} | {taken} | {up} |")
-        return "\n".join(lines)
+            rows.append((cell(name), taken, up))
+        return markdown_table(("model", "its answer is taken", "given up"), rows)
 
     def text(self) -> str:
         """Return the description for a README, in Markdown."""

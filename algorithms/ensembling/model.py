@@ -30,7 +30,7 @@ from framework.models.checks import (
 )
 from framework.models.files import ModelFiles
 from framework.models.model import Card, DeployableModel
-from framework.models.store import cell
+from framework.models.store import cell, markdown_table
 
 MEMBERS, MEMBER_FILE = "members", "model.skops"
 
@@ -255,8 +255,7 @@ class WeightedEnsemble(BaseEstimator, DeployableModel):  # type: ignore[misc]
         for name, cost in self.costs_.items():
             unit = f" ({cell(cost.unit)})" if cost.unit else ""
             columns[f"{cell(name)}{unit}"] = [f"{value:.6g}" for value in cost.values]
-        lines = [list(columns), ["---"] * len(columns), *zip(*columns.values(), strict=True)]
-        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        return markdown_table(list(columns), zip(*columns.values(), strict=True))
 
     def _mean(self, predictions: Sequence[FloatArray]) -> FloatArray:
         total = self.weights_[0] * predictions[0]

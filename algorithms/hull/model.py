@@ -17,7 +17,7 @@ from framework.errors import InputError
 from framework.models.checks import checked_answers, named_records, records_for, stored_labels
 from framework.models.files import ModelFiles
 from framework.models.model import Card, DeployableModel
-from framework.models.store import cell
+from framework.models.store import cell, markdown_table
 
 _WEIGHTS, _BIASES, _MASK = "weights.npy", "biases.npy", "mask.npy"
 
@@ -172,18 +172,17 @@ class SparseNetworkClassifier(ClassifierMixin, BaseEstimator, DeployableModel): 
         rows, start = [], 0
         for layer, (n, m) in enumerate(zip(self.sizes_[:-1], self.sizes_[1:], strict=True)):
             connected = int(self.mask_[start : start + n * m].sum())
-            rows.append(f"| {layer + 1} | {n} x {m} | {connected} | {connected / (n * m):.1%} |")
+            share = f"{connected / (n * m):.1%}"
+            rows.append((f"{layer + 1}", f"{n} x {m}", f"{connected}", share))
             start += int(n * m)
         total = len(self.mask_)
-        table = "\n".join(rows)
         return Card(
             title=f"A sparse network of {self.connections_} connections",
             text=(
                 f"A network of {sizes} sigmoid units, of whose {total} connections "
                 f"{self.connections_} are kept ({self.connections_ / total:.1%}); pruned ones are "
                 f"skipped.{self._about_threshold()}\n\n"
-                f"| layer | connections | kept | share |\n| --- | --- | --- | --- |\n"
-                f"{table}"
+                f"{markdown_table(('layer', 'connections', 'kept', 'share'), rows)}"
             ),
             answers="the columns `label` and `confidence`",
             methods="a scikit-learn classifier: `predict`, `predict_proba`",

@@ -21,23 +21,19 @@ from framework.models.checks import is_label, stored_labels
 from framework.models.classifiers import LinearProbability, read_classifier, write_classifier
 from framework.models.files import ModelFiles
 from framework.models.model import Card
-from framework.models.store import cell
+from framework.models.store import cell, markdown_table
 
 _ROUNDING = 1e-6  # rounding of probabilities in float32 may move one below its threshold
 _TEXT = """\
 It acquires the features of a record stage by stage and answers as soon as it is confident
 enough; features of later stages are then neither needed nor paid for. {reject}
 
-| stage | features acquired | cost of the stage | cost so far |
-| --- | --- | --- | --- |
 {stages}
 
 {rule}"""
 _BY_COST = """\
 It picks the class of least expected cost, and answers where that cost, its risk, is low enough:
 
-| stage | risk of an answer at most |
-| --- | --- |
 {stops}
 
 No answer costs {no_answer:g}; a wrong one, by the true class (rows) and the one said (columns):
@@ -169,8 +165,9 @@ def _stages(model: Staged) -> str:
             f", once {cell(panels.names[n])} ({panels.costs[n]:g})" for n in begun[j]
         )
         features += f", its classifier ({model.stage_cost:g})" if model.stage_cost else ""
-        rows.append(f"| {j + 1} | {features} | {model.stage_costs()[j]:g} | {total[j]:g} |")
-    return "\n".join(rows)
+        rows.append((f"{j + 1}", features, f"{model.stage_costs()[j]:g}", f"{total[j]:g}"))
+    headings = ("stage", "features acquired", "cost of the stage", "cost so far")
+    return markdown_table(headings, rows)
 
 
 def _rule(model: Staged) -> str:
@@ -181,19 +178,18 @@ def _rule(model: Staged) -> str:
         limits = np.atleast_2d(_alike(model.thresholds_))
         stages = [f" at stage {j}" if len(limits) > 1 else "" for j in range(1, len(limits) + 1)]
         heads = (f"confidence that an answer needs{stage}" for stage in stages)
-        rows = [
-            f"| {label} | " + " | ".join(f"{threshold:g}" for threshold in column) + " |"
+        rows = (
+            [label, *(f"{threshold:g}" for threshold in column)]
             for label, column in zip(labels, limits.T, strict=True)
-        ]
-        head = f"| class | {' | '.join(heads)} |"
-        return "\n".join([head, "| --- |" + " --- |" * len(limits), *rows])
-    stops = (f"| {number} | {stop:g} |" for number, stop in enumerate(model.stops_, start=1))
+        )
+        return markdown_table(["class", *heads], rows)
+    stops = ((f"{number}", f"{stop:g}") for number, stop in enumerate(model.stops_, start=1))
     errors = (
         f"| {label} | " + " | ".join(f"{cost:g}" for cost in row) + " |"
         for label, row in zip(labels, costs.errors, strict=True)
     )
     return _BY_COST.format(
-        stops="\n".join(stops),
+        stops=markdown_table(("stage", "risk of an answer at most"), stops),
         no_answer=costs.no_answer,
         labels="".join(f" {label} |" for label in labels),
         lines=" --- |" * len(labels),

@@ -19,7 +19,7 @@ from framework.errors import InputError
 from framework.models.checks import named_as, total_weight
 from framework.models.files import ModelFiles, SubFolder
 from framework.models.model import Card, DeployableModel
-from framework.models.store import cell
+from framework.models.store import cell, markdown_table
 from framework.registry import load
 
 
@@ -177,7 +177,7 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # typ
 
     def card(self) -> Card:
         rows = [
-            f"| {number} | {weight:.4f} | {cell(member.card().title)} |"
+            (f"{number}", f"{weight:.4f}", cell(member.card().title))
             for number, (weight, member) in enumerate(
                 zip(self.weights_, self.members_, strict=True)
             )
@@ -192,8 +192,7 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # typ
                 "record have one answer; over many different records the members' shares are "
                 "their chances. No other member than the one drawn is asked."
                 + (f" Expected: {expected}." if expected else "")
-                + "\n\n| member | chance | what |\n| --- | --- | --- |\n"
-                + "\n".join(rows)
+                + f"\n\n{markdown_table(('member', 'chance', 'what'), rows)}"
             ),
             answers="the columns `label` and `confidence`, both of the member drawn, and `member`",
             methods="a scikit-learn classifier: `predict`, `predict_proba`",

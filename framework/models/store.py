@@ -9,7 +9,7 @@ directory, and refuses files that were changed.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -71,10 +71,12 @@ Of {records} {kind}, which the search has seen, {rejected} leave without an answ
 If the mean confidence of a stage's answers is far from the share that is right, its confidences are
 wrong; p is the p-value of the binomial test that they are right. Calibration: {calibration}.
 
-| stage | records that reach it | answered | mean confidence | share right | calibration error | p |
-| --- | --- | --- | --- | --- | --- | --- |
-{rows}
+{table}
 {warnings}{confusions}"""
+_COLUMNS = (
+    *("stage", "records that reach it", "answered", "mean confidence", "share right"),
+    *("calibration error", "p"),
+)
 
 _FITTED = """
 Each was answered by classifiers fitted without it; the model was then fitted on all of them."""
@@ -87,9 +89,7 @@ model was then fitted on all of them.
 _CONFUSION = """
 Answers to the {part} records, one row per true class:
 
-| class | {names} | no answer |
-| --- |{rule} --- |
-{rows}
+{table}
 """
 
 
@@ -303,8 +303,8 @@ def card_text(
         elif measured.startswith("out-of-fold"):
             about = {"out-of-fold" if k == "validation" else k: v for k, v in about.items()}
             text += _REFITTED.format(measured=measured)
-        rows = "\n".join(f"| {cell(key)} | {cell(value)} |" for key, value in _flat(about))
-        text += f"\n## About\n\n| what | value |\n| --- | --- |\n{rows}\n"
+        rows = ((cell(key), cell(value)) for key, value in _flat(about))
+        text += f"\n## About\n\n{markdown_table(('what', 'value'), rows)}\n"
     return text
 
 
@@ -315,18 +315,24 @@ def cell(value: object) -> str:
     return markdown_text(str(value))
 
 
+def markdown_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in Markdown, whose texts are those of :func:`cell` if strangers chose them."""
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
 def _walk(walk: Walk) -> str:
-    rows = [
-        f"| {number} | {stage.entering:,} | {stage.leaving:,} | {stage.confidence:.3f} | "
-        f"{stage.accuracy:.3f} | {stage.calibration_error:.3f} | {stage.p_value:.2g} |"
-        for number, stage in enumerate(walk.stages, start=1)
-    ]
+    rows = []
+    for number, stage in enumerate(walk.stages, start=1):
+        shares = (stage.confidence, stage.accuracy, stage.calibration_error)
+        counts = f"{number}", f"{stage.entering:,}", f"{stage.leaving:,}"
+        rows.append([*counts, *(f"{share:.3f}" for share in shares), f"{stage.p_value:.2g}"])
     warnings = [f"\nBeware, {sentence}.\n" for sentence in walk.warnings()]
     return _WALK.format(
         records=f"{walk.records:,}",
         kind=walk.kind,
         fitted=_FITTED if walk.out_of_fold else "",
-        rows="\n".join(rows),
+        table=markdown_table(_COLUMNS, rows),
         rejected=f"{walk.rejected:,}",
         calibration=walk.calibration,
         warnings="".join(warnings),
@@ -335,17 +341,13 @@ def _walk(walk: Walk) -> str:
 
 
 def _confusion(walk: Walk, part: str) -> str:
+    names = [cell(name) for name in walk.classes]
     rows = [
-        f"| {cell(name)} | {' | '.join(f'{count:,}' for count in row)} |"
-        for name, row in zip(walk.classes, walk.confusions[part], strict=True)
+        [name, *(f"{count:,}" for count in row)]
+        for name, row in zip(names, walk.confusions[part], strict=True)
     ]
-    names = " | ".join(map(cell, walk.classes))
-    return _CONFUSION.format(
-        part=walk.part_name(part),
-        names=names,
-        rule=" --- |" * len(walk.classes),
-        rows="\n".join(rows),
-    )
+    table = markdown_table(["class", *names, "no answer"], rows)
+    return _CONFUSION.format(part=walk.part_name(part), table=table)
 
 
 def _flat(about: Mapping[str, Any]) -> Iterator[tuple[str, object]]:

@@ -24,6 +24,7 @@ from framework.experiment.config import flatten, read_yaml
 from framework.experiment.export import marked
 from framework.experiment.run_dir import RunDir, slug
 from framework.front import Front, expected_columns
+from framework.models.store import markdown_table
 from framework.models.walk import Chosen
 from framework.security import TABLE_BYTES, read_bytes
 from tracking.figures.run_data import sizes_text
@@ -96,7 +97,7 @@ def winners_text(table: pd.DataFrame) -> str:
     from framework.analysis.report import verdicts
 
     methods = list(dict.fromkeys(table["method"]))
-    rows = [[str(table["indicator"].iloc[0]), *map(_plain, methods)], ["---"] * (len(methods) + 1)]
+    rows = []
     for case, part in table.groupby("case", sort=False):
         cells = {}
         for row in part.to_dict("records"):
@@ -104,8 +105,8 @@ def winners_text(table: pd.DataFrame) -> str:
             text = f"{row['mean']:.4g}{spread}"
             cells[row["method"]] = f"**{text}**" if row["best"] else text
         rows.append([_plain(str(case)), *(cells.get(method, "-") for method in methods)])
-    lines = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    return f"{_plain(' '.join(verdicts(table)))}\n\n{lines}"
+    headings = [str(table["indicator"].iloc[0]), *map(_plain, methods)]
+    return f"{_plain(' '.join(verdicts(table)))}\n\n{markdown_table(headings, rows)}"
 
 
 def end_tags(summary: Mapping[str, Any]) -> dict[str, str]:
@@ -246,12 +247,12 @@ class FrontResults:
         names = [*senses, *(name for name in self.front.roles.metrics if name not in senses)]
         parts = {"validation": self.front.rows.values, **self._expected()}
         parts["test"] = self.front.test or {}
-        lines = ["", *(f"{_plain(name)} {senses.get(name, '')}".strip() for name in names)]
-        rows = [lines, ["---"] * len(lines)]
+        headings = ["", *(f"{_plain(name)} {senses.get(name, '')}".strip() for name in names)]
+        rows = []
         for part, columns in parts.items():
             cells = [f"{columns[n][self.position]:.4g}" if n in columns else "" for n in names]
             rows += [[part, *cells]] if columns else []
-        return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+        return markdown_table(headings, rows)
 
 
 @dataclass(frozen=True)
