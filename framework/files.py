@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -215,15 +216,14 @@ def whole_folder(target: Path, near: Path | None = None) -> Iterator[Path]:
 
 
 @contextmanager
-def room_in(near: Path) -> Iterator[Path]:
-    """Yield a new folder with its lock held; if it is still there at the end, remove it.
+def room_in(near: Path, prefix: str = _PART) -> Iterator[Path]:
+    """Yield a new folder of this user alone, with its lock held; at the end, remove it if there.
 
     What killed processes left behind is removed, too.
     """
     near.mkdir(parents=True, exist_ok=True)
-    _remove_left_behind(near)
-    room = near / f"{_PART}{uuid.uuid4().hex}"
-    room.mkdir()
+    _remove_left_behind(near, prefix)
+    room = Path(tempfile.mkdtemp(prefix=prefix, dir=near))
     try:
         with locked(room / LOCK):
             yield room
@@ -239,11 +239,14 @@ def remove_directory(path: Path) -> None:
         shutil.rmtree(gone, ignore_errors=True)
 
 
-def _remove_left_behind(folder: Path) -> None:
-    for part in folder.glob(f"{_PART}*"):
+def _remove_left_behind(folder: Path, prefix: str) -> None:
+    for part in folder.glob(f"{prefix}*"):
         with suppress(OSError):  # another process may be removing it, too
-            if part.is_symlink() or time.time() - part.stat().st_mtime < _LEFT_BEHIND:
-                continue  # a link may lead to any folder
+            status = part.lstat()
+            if part.is_symlink() or status.st_uid != os.getuid():
+                continue  # a link may lead to any folder, as may what another user has made
+            if time.time() - status.st_mtime < _LEFT_BEHIND:
+                continue
             if part.is_file():
                 part.unlink()
                 continue

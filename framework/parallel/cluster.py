@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import os
 import secrets
-import shutil
 import signal
 import socket
 import subprocess
@@ -20,7 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from math import ceil
@@ -32,7 +31,7 @@ import psutil
 
 from framework.errors import ClusterError
 from framework.extras import needed
-from framework.files import locked
+from framework.files import room_in
 from framework.machine import SAFE_PATH, child_environment, environment_restored
 from framework.parallel.config import OR_SERIAL, ClusterConfig
 from framework.parallel.nodes import Nodes, call_in_thread
@@ -49,8 +48,6 @@ _SIGNAL = signal.SIGUSR1  # wakes the main thread when it is not
 _SERVERS = ("gcs_server", "raylet")
 _CLUSTER_PATIENCE = 30.0  # seconds that a cluster may be away; Ray itself gives up after 60
 _PREFIX = "paretolab-ray-"
-_LOCK = ".lock"
-_NEW_SECONDS = 60.0  # during which a new folder may not be locked by its owner yet
 
 
 @dataclass(frozen=True)
@@ -450,34 +447,7 @@ def _is_alive(process: psutil.Process) -> bool:
         return False
 
 
-@contextmanager
-def session_folder() -> Iterator[Path]:
-    """Make a folder for a Ray cluster, removed on exit; remove those that killed processes left."""
-    base = _temporary_folder()
-    _remove_orphans(base)
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
-    try:
-        with locked(folder / _LOCK):
-            yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _temporary_folder() -> str:
-    """Return the folder that Ray uses by default: sockets need a short path."""
-    return os.environ.get("RAY_TMPDIR") or (
-        tempfile.gettempdir() if sys.platform == "linux" else "/tmp"
-    )
-
-
-def _remove_orphans(base: str) -> None:
-    for folder in Path(base).glob(f"{_PREFIX}*"):
-        with suppress(OSError):
-            status = folder.lstat()
-            if status.st_uid == os.getuid() and time.time() - status.st_mtime > _NEW_SECONDS:
-                with locked(folder / _LOCK, _raise_in_use):
-                    shutil.rmtree(folder)
-
-
-def _raise_in_use() -> None:
-    raise BlockingIOError("the process that made the folder is still alive")
+def session_folder() -> AbstractContextManager[Path]:
+    """Give a new folder for a Ray cluster, where Ray makes its own: sockets need a short path."""
+    usual = tempfile.gettempdir() if sys.platform == "linux" else "/tmp"
+    return room_in(Path(os.environ.get("RAY_TMPDIR") or usual), _PREFIX)
