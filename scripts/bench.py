@@ -14,6 +14,7 @@ import inspect
 import os
 import pickle
 import resource
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,6 +22,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -247,6 +249,34 @@ def fitted(records: int, features: int, evaluations: int) -> tuple[float, float,
     search.front_  # noqa: B018
     end, memory = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return middle - start, end - middle, memory
+
+
+def bench_start() -> None:
+    """Print CPU seconds of whole commands, the first time on a machine and later."""
+    command = str(Path(sys.executable).parent / "paretolab")
+    few = ["--set", "budget.evaluations=200", "--no-plots", "--no-mlflow", "--quiet"]
+    run = [command, "run", "configs/quickstart.yaml", "--workers", "serial"]
+    with TemporaryDirectory() as room:
+        fresh = {"NUMBA_CACHE_DIR": f"{room}/code"}
+        rows = [
+            (title, f"{seconds_of(words, room, variables):.2f}")
+            for title, words, variables in (
+                ("import paretolab", [sys.executable, "-c", "import paretolab"], {}),
+                ("paretolab --help", [command, "--help"], {}),
+                ("quickstart, 200 evaluations: nothing compiled", [*run, *few], fresh),
+                ("the same, compiled by the row above", [*run, *few], fresh),
+                ("the same, with what scripts/kernels.py compiled", [*run, *few], {}),
+                ("quickstart, whole, with plots and MLflow", run, {}),
+            )
+        ]
+    print_table("From start to end: CPU seconds", "command,CPU s", rows)
+
+
+def seconds_of(words: list[str], room: str, variables: dict[str, str]) -> float:
+    """Return the CPU seconds of a command in a folder, without the cache of fitted models."""
+    before = sum(os.times()[2:4])  # of children
+    subprocess.run(words, cwd=room, env=os.environ | variables, capture_output=True, check=True)
+    return sum(os.times()[2:4]) - before
 
 
 def bench_ensembling(evaluations: int = 3000, repeats: int = 3) -> None:
