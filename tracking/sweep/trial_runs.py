@@ -210,10 +210,10 @@ class TrialRuns:
         if summary.get("pruned"):
             return TrialOutcome(number, params, rungs=rungs, pruned=summary["pruned"])
         measured = self._meter(trial)
-        figures = measured["values"] | measured["bounded"]
+        figures = {**measured.values, **measured.bounded}
         summary["indicators"] |= {k: v for k, v in figures.items() if k not in summary}
         trial.write_summary(summary)
-        return TrialOutcome(number, params, rungs=rungs, **measured)
+        return TrialOutcome(number, params, rungs=rungs, **measured._asdict())
 
     def _failed(self, number: int, params: Mapping[str, Any], error: Exception) -> TrialOutcome:
         trial, text = self._directory(number), reason_of(error)

@@ -17,6 +17,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,6 +33,18 @@ from framework.roles import Roles, Sense
 from tracking.sweep.config import SweepConfig
 
 _OF_SUMMARY = ("front_size", "evaluations", "wall_s")
+
+
+class TrialValues(NamedTuple):
+    """The values of a trial, averaged over its repeats.
+
+    For the fields see :class:`~tracking.sweep.trial_runs.TrialOutcome`.
+    """
+
+    values: dict[str, float]
+    bounded: dict[str, float]
+    violations: dict[str, float]
+    intervals: dict[str, float]
 
 
 class TrialMeter:
@@ -72,11 +85,8 @@ class TrialMeter:
             else np.zeros((0, len(roles.names)))
         )
 
-    def __call__(self, trial: RunDir) -> dict[str, dict[str, float]]:
-        """Return the values of a trial, averaged over its repeats.
-
-        They are the ``values``, ``bounded``, ``violations`` and ``intervals`` of a
-        :class:`~tracking.sweep.trial_runs.TrialOutcome`.
+    def __call__(self, trial: RunDir) -> TrialValues:
+        """Return the values of a trial.
 
         Raises
         ------
@@ -101,12 +111,12 @@ class TrialMeter:
             if constraint.at_least is not None:
                 text = f"{constraint.metric} at least {constraint.at_least:g}"
                 violations[text] = constraint.at_least - value
-        return {
-            "values": {name: means[name] for name in self._names},
-            "bounded": {c.metric: means[c.metric] for c in self._constraints},
-            "violations": violations,
-            "intervals": {name: halves[name] for name in self._names if len(runs) > 1},
-        }
+        return TrialValues(
+            {name: means[name] for name in self._names},
+            {c.metric: means[c.metric] for c in self._constraints},
+            violations,
+            {name: halves[name] for name in self._names} if len(runs) > 1 else {},
+        )
 
     def _value(self, name: str, run: RunDir) -> float:
         summary = run.summary()
