@@ -249,15 +249,10 @@ def _paid(wish: Wish, of: Mapping[str, Promise]) -> Promise:
     positives is missed, none is in any resample.
     """
     prices = {FALSE_POSITIVES: wish.false_positive, FALSE_NEGATIVES: wish.miss, COST: wish.cost}
-    parts = np.array([prices[name] * np.array(promise) for name, promise in of.items()])
-    claimed, expected, low, high = parts.T
+    claimed, expected, low, high = np.array([np.multiply(prices[n], p) for n, p in of.items()]).T
+    below, above = math.hypot(*(expected - low)), math.hypot(*(high - expected))
     middle = float(expected.sum())
-    return Promise(
-        float(claimed.sum()),
-        middle,
-        middle - math.hypot(*(expected - low)),
-        middle + math.hypot(*(high - expected)),
-    )
+    return Promise(float(claimed.sum()), middle, middle - below, middle + above)
 
 
 def _solved(

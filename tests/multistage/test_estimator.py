@@ -209,6 +209,13 @@ def patients(n=120):
     return X, (X["a"] + X["b"] > 0).astype(int).to_numpy()
 
 
+def test_records_that_are_divided_from_their_copies_are_told():
+    X, y = np.repeat(np.random.default_rng(0).random((40, 2)), 3, axis=0), np.tile([0, 1, 1], 40)
+    search = ParetoMultiStage(budget=10, max_stages=2, verbose=False)
+    with pytest.warns(UserWarning, match="80 of 120 records .* are divided as they fall"):
+        search.fit(X, y)
+
+
 def test_numbers_written_as_text_are_read_with_a_warning():
     X, y = patients()
     amounts = np.random.default_rng(1).integers(1000, 10_000, len(X))
