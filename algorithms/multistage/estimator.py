@@ -223,13 +223,8 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
                 weights=counted.get("weights"),
             )
             prepared = prepare(settings)
-<<<<<<< HEAD
-        for note in table.notes:
-            warnings.warn(note, stacklevel=3)
-=======
         for note in prepared["source"].description.get("notes", ()):
-            warnings.warn(note, stacklevel=4)
->>>>>>> 5244ed00 (fit of ParetoMultiStage warns of copies that folds divide, as the command does)
+            warnings.warn(note, stacklevel=3)
         if "copies" in counted:
             _refuse_dividing(settings.classifier, len(prepared["data"].y))
         self.classes_ = np.unique(y) if self.merge_rare is None else np.asarray(table.classes)

@@ -327,7 +327,7 @@ def _walk(walk: Walk) -> str:
         shares = (stage.confidence, stage.accuracy, stage.calibration_error)
         counts = f"{number}", f"{stage.entering:,}", f"{stage.leaving:,}"
         rows.append([*counts, *(f"{share:.3f}" for share in shares), f"{stage.p_value:.2g}"])
-    warnings = [f"\nBeware, {sentence}.\n" for sentence in walk.warnings()]
+    warnings = [f"\nBeware, {cell(sentence)}.\n" for sentence in walk.warnings()]
     return _WALK.format(
         records=f"{walk.records:,}",
         kind=walk.kind,

@@ -19,9 +19,12 @@ from sklearn.tree import DecisionTreeClassifier
 from framework.cli.main import main
 from framework.experiment.run_dir import RunDir
 from framework.libraries.importing import from_models
+from framework.models.store import save_model
+from framework.models.walk import StageWalk, Walk
 from framework.security import csv_text_value
 from tests.command import write
 from tests.experiment import small
+from tests.models.test_store import linear_model
 from tests.trust.conftest import CONFIG
 from tests.trust.pages import check_page, figure_markup, leading
 from tracking.figures import comparison_report, explore, html_page, run_report
@@ -94,6 +97,16 @@ def test_readme(run):
     text = (run / "run" / "model" / "README.md").read_text()
     check_markdown(text)
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+
+
+def test_readme_of_a_class_that_is_never_answered(tmp_path):
+    name = "<script>alert(1)</script>"
+    stage = StageWalk(("a",), 1.0, 1.0, 60, {"no": 60, name: 0}, 40, 0.7, 0.0, 0.5)
+    walk = Walk(60, 60, "none", (stage,), {"validation": ((40, 0, 0), (20, 0, 0))})
+    save_model(linear_model(), tmp_path / "m", walk=walk)
+    text = (tmp_path / "m" / "README.md").read_text()
+    check_markdown(text)
+    assert "no record is answered &lt;script&gt;" in text
 
 
 def test_pages(run):
