@@ -294,10 +294,11 @@ class _ParquetTable:
         with open_regular(self._files[0]) as file:
             self._schema = dataset.ParquetFileFormat().make_fragment(file).physical_schema
         self.names = [str(name) for name in self._schema.names]
+        kinds = {f.name: getattr(f.type, "value_type", f.type) for f in self._schema}  # categories
         self._texts = [
-            field.name
-            for field in self._schema
-            if types.is_string(field.type) or types.is_large_string(field.type)
+            name
+            for name, kind in kinds.items()
+            if types.is_string(kind) or types.is_large_string(kind)
         ]
 
     @property

@@ -117,8 +117,11 @@ def test_parquet_of_one_value(tmp_path, small):
     assert len(read_frame(tmp_path / "u.parquet", FileOptions(columns=("a",)))) == 10**4
 
 
-def test_parquet_of_one_long_text(tmp_path, small):
-    table = pyarrow.table({"a": [1.0] * 500, "text": ["x" * 10**5] * 500})
+@pytest.mark.parametrize("kind", ["string", "categories"])
+def test_parquet_of_one_long_text(kind, tmp_path, small):
+    texts = pyarrow.array(["x" * 10**5] * 500)
+    texts = texts if kind == "string" else texts.dictionary_encode()
+    table = pyarrow.table({"a": [1.0] * 500, "text": texts})
     parquet.write_table(table, tmp_path / "t.parquet")
     assert (tmp_path / "t.parquet").stat().st_size < 10**4
     with pytest.raises(InputError, match=r"at most [\d,]+ bytes of text in a table of this size"):
