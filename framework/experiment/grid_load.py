@@ -96,7 +96,7 @@ def _checked_grid(
         with noting(messages):
             check_names(grid, cases, scenarios, f"{path}: experiment")
         with noting(messages):
-            methods = _own_methods(grid, usual, raw, crossed, path)
+            methods = _own_methods(grid, raw, crossed, path)
     if messages:
         raise InputError("\n".join(dict.fromkeys(messages)))
     return Grid(grid, cases, origins, usual, methods)
@@ -125,11 +125,8 @@ def _usual_methods(grid: GridConfig, path: Path) -> dict[str, Method]:
     methods: dict[str, Method] = {}
     for label, raw in grid.methods.items():
         where = f"{path}: experiment.methods.{label}"
-        algorithm, beside = parts_of_method(raw)
         with noting(messages):
-            parts = {"algorithm": algorithm, "budget": beside.get("budget")}
-            methods[label] = _checked_method(parts, where, path.parent, path.parent)
-            _problem_keys(beside, where)
+            methods[label] = _checked_method(raw, where, path.parent)
     with noting(messages):
         _folders(grid.methods, f"{path}: experiment.methods")
     if messages:
@@ -153,11 +150,7 @@ def _folders(names: Mapping[str, Any], where: str) -> None:
 
 
 def _own_methods(
-    grid: GridConfig,
-    usual: Mapping[str, Method],
-    raw: Mapping[str, Any],
-    crossed: Mapping[str, _Crossed],
-    path: Path,
+    grid: GridConfig, raw: Mapping[str, Any], crossed: Mapping[str, _Crossed], path: Path
 ) -> dict[str, dict[str, Method]]:
     """Return the methods that a case changes, by case and label, checked."""
     messages: list[str] = []
@@ -185,10 +178,10 @@ def _own_methods(
         tree, place = _raw_case(raw, change, path)
         for label in differing:
             method = _changed(grid.methods[label], dict(changes.get(label) or {}))
-            checked = None if label in changes else usual.get(label)
+            problem = tree.get("problem") or {}, place.parent
             with noting(messages):
-                by_case[case][label] = _own_method(
-                    method, checked, tree, f"{where}.{label}", path.parent, place.parent
+                by_case[case][label] = _checked_method(
+                    method, f"{where}.{label}", path.parent, *problem
                 )
     if messages:
         raise InputError("\n".join(dict.fromkeys(messages)))
@@ -202,48 +195,22 @@ def _changed(usual: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
     return dict(_over(usual, changes))
 
 
-def _own_method(
-    method: Mapping[str, Any],
-    checked: Method | None,
-    tree: Mapping[str, Any],
-    where: str,
-    base: Path,
-    data: Path,
+def _checked_method(
+    raw: Mapping[str, Any], where: str, base: Path, problem: Any = None, data: Path | None = None
 ) -> Method:
-    """Return a method with the problem that it has in a case, whose configuration is ``tree``.
-
-    ``checked`` is the checked method of which it has the search and the budget, if there is one.
-    """
-    algorithm, beside = parts_of_method(method)
-    problem = None
-    if "problem" in beside:
-        merged = _over(tree.get("problem") or {}, _problem_keys(beside, where))
-        problem = {key: value for key, value in merged.items() if value is not None}
-    if checked is not None and problem:
-        options = check(ProblemOptions, problem, f"{where}.problem", {"base": data})
-        return Method(checked.algorithm, options, checked.budget)
-    parts = {"algorithm": algorithm, "problem": problem, "budget": beside.get("budget")}
-    return _checked_method(parts, where, base, data)
-
-
-def _problem_keys(beside: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return the keys of the section problem that a method has of its own."""
-    keys = beside.get("problem", {})
-    if not isinstance(keys, dict):
-        raise InputError(f"{where}.problem: expected keys of the section problem, found {keys!r}")
-    return keys
-
-
-def _checked_method(parts: Mapping[str, Any], where: str, base: Path, data: Path) -> Method:
-    """Return the method that is made of checked sections algorithm, problem and budget.
+    """Return a checked method; if it has keys of the problem, with that of a case, ``problem``.
 
     ``base`` and ``data`` are the folders that paths of algorithm and problem are relative to.
     """
-    algorithm = check(AlgorithmOptions, parts["algorithm"], where, {"base": base})
-    problem, budget = parts.get("problem"), parts.get("budget")
-    if problem:
-        problem = check(ProblemOptions, problem, f"{where}.problem", {"base": data})
-    return Method(algorithm, problem, budget and check(Budget, budget, f"{where}.budget"))
+    section, beside = parts_of_method(raw)
+    algorithm = check(AlgorithmOptions, section, where, {"base": base})
+    keys, budget, options = beside.get("problem", {}), beside.get("budget"), None
+    if not isinstance(keys, dict):
+        raise InputError(f"{where}.problem: expected keys of the section problem, found {keys!r}")
+    if "problem" in beside and problem is not None:
+        merged = {key: value for key, value in _over(problem, keys).items() if value is not None}
+        options = check(ProblemOptions, merged, f"{where}.problem", {"base": data})
+    return Method(algorithm, options, budget and check(Budget, budget, f"{where}.budget"))
 
 
 def _check_keys(grid: GridConfig, where: str) -> None:
