@@ -154,27 +154,13 @@ def add_cluster_arguments(parser: argparse.ArgumentParser) -> None:
     """Add --address, and the options for keys of the section cluster."""
     parser.add_argument("--address", metavar="ADDR", help="Ray cluster to join: auto or host:port")
     more = rarely(parser)
-    more(
-        "--py-module",
-        action="append",
-        default=[],
-        metavar="PATH",
-        help="folder of a package, .py file or wheel that workers can import; once for each",
-    )
-    more(
-        "--pip",
-        action="append",
-        default=[],
-        metavar="PACKAGE",
-        help="package that is installed for the workers; once for each",
-    )
-    more(
-        "--env-var",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="variable of the workers' environment; once for each",
-    )
+    for name, metavar, text in (
+        ("--py-module", "PATH", "folder of a package, .py file or wheel that workers can import"),
+        ("--pip", "PACKAGE", "package that is installed for the workers"),
+        ("--env-var", "NAME=VALUE", "variable of the workers' environment"),
+    ):
+        text = f"{text}; once for each"
+        more(name, action="append", default=[], metavar=metavar, help=text)
     more("--working-dir", metavar="DIR", help="folder that is copied to where workers run")
     more(
         "--trust-cluster",
