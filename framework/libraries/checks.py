@@ -138,12 +138,13 @@ def checked_predictions(
         raise InputError(f"{where}: expected an array of numbers, found another") from error
     _check_shape(array, len(ids), records, classes, where)
     keep = array.dtype == np.float32 and not array.flags.writeable and not normalise
-    if keep and all(_is_clean(row, classes) for row in array):
+    setting = classes, normalise, where
+    if keep and all(_clean(row, n, *setting) is row for n, row in zip(ids, array, strict=True)):
         return frozen(array)
     last = () if classes is None or len(classes) == 2 else (len(classes),)
     result = np.empty((len(ids), records, *last), dtype=np.float32)
     for name, row, into in zip(ids, array, result, strict=True):
-        into[:] = _clean(np.asarray(row), name, classes, normalise, where)
+        into[:] = _clean(np.asarray(row), name, *setting)
     return frozen(result)
 
 
@@ -163,20 +164,10 @@ def _check_shape(
         )
 
 
-def _is_clean(row: Array, classes: tuple[Any, ...] | None) -> bool:
-    """Return whether a model's predictions can stay as they are."""
-    if row.ndim == 2 and classes is not None and len(classes) == 2:
-        return False
-    low, high = row.min(), row.max()  # NaN if one is
-    if classes is None:
-        return bool(np.isfinite(low) and np.isfinite(high))
-    sums_fit = row.ndim == 1 or _worst_sum(row)[1] <= ROW_TOLERANCE
-    return bool(low >= 0 and high <= 1 and sums_fit)
-
-
 def _clean(
     row: Array, name: str, classes: tuple[Any, ...] | None, normalise: bool, where: str
 ) -> Array:
+    """Return the predictions of a model as a library has them, unchanged where they are so."""
     if not np.isfinite(row).all():
         raise InputError(
             f"{where}: expected finite predictions, found {_first_not_finite(row)} of model "
@@ -184,37 +175,32 @@ def _clean(
         )
     if classes is None:
         return row
-    if row.min() < -_SLACK or row.max() > 1 + _SLACK:
-        wrong = float(row.min() if row.min() < -_SLACK else row.max())
+    low, high = row.min(), row.max()
+    if low < -_SLACK or high > 1 + _SLACK:
         raise InputError(
-            f"{where}: expected probabilities from 0 to 1, found {wrong:g} of model {name!r}; "
-            "give probabilities, not scores"
+            f"{where}: expected probabilities from 0 to 1, found "
+            f"{float(low if low < -_SLACK else high):g} of model {name!r}; give probabilities, "
+            "not scores"
         )
     if row.ndim == 2:
-        row = _add_to_one(row.astype(np.float64), name, normalise, where)
-    clipped = np.clip(row, 0.0, 1.0)
-    return clipped[:, 1] if row.ndim == 2 and len(classes) == 2 else clipped
+        row = _add_to_one(row, name, normalise, where)
+        row = row[:, 1] if len(classes) == 2 else row
+    return row if row.min() >= 0 and row.max() <= 1 else np.clip(row, 0.0, 1.0)
 
 
-def _add_to_one(row: FloatArray, name: str, normalise: bool, where: str) -> FloatArray:
-    record, off = _worst_sum(row)
-    total = row.sum(axis=1)
+def _add_to_one(row: Array, name: str, normalise: bool, where: str) -> Array:
+    total = row.sum(axis=1, dtype=np.float64)
     if normalise and total.min() > 0:
         return np.asarray(row / total[:, np.newaxis])
-    if off > ROW_TOLERANCE:
+    off = np.abs(total - 1.0)
+    record = int(off.argmax())
+    if off[record] > ROW_TOLERANCE:
         hint = "give each class a share" if normalise else "normalise divides them by it"
         raise InputError(
             f"{where}: expected probabilities that add up to 1 in each record, found "
             f"{total[record]:.6g} of model {name!r} in record {record + 1}; {hint}"
         )
     return row
-
-
-def _worst_sum(row: Array) -> tuple[int, float]:
-    """Return the record whose probabilities add up worst, and how far from one their sum is."""
-    off = np.abs(row.sum(axis=1, dtype=np.float64) - 1.0)
-    record = int(off.argmax())
-    return record, float(off[record])
 
 
 def _first_not_finite(values: Array) -> str:
