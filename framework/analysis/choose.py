@@ -230,7 +230,7 @@ class Rule:
         self.passing = self._passing(front)
         if expected is not None:
             scored: Collection[str] = expected.metrics
-            self.score: Callable[[Values], FloatArray] = expected.of_values
+            self.score: Callable[[Values], FloatArray] = expected.of
         elif best is not None:
             column_of(front, best, "best")
             scored = [best]
@@ -460,16 +460,12 @@ class ExpectedCost:
         if not 0 <= self.prior <= 1:
             raise InputError(f"prior: expected a share from 0 to 1, found {self.prior:g}")
 
-    def of(self, front: Front) -> FloatArray:
-        """Return the expected cost of each solution, on validation metrics, shape (n,)."""
-        return self.of_values(front.rows.values)
-
     @property
     def metrics(self) -> frozenset[str]:
         """The metrics that the cost is computed from."""
         return frozenset({FALSE_POSITIVES, FALSE_NEGATIVES, *self.per_unit})
 
-    def of_values(self, values: Mapping[str, Array]) -> FloatArray:
+    def of(self, values: Values) -> FloatArray:
         """Return the expected cost from values of the metrics, in their shape."""
         false_positives, false_negatives, rest = self._parts(values)
         return np.asarray(
@@ -490,7 +486,7 @@ class ExpectedCost:
         fixed = (1 - self.prior) * self.fp * false_positives + rest
         return lower_envelope(fixed, self.prior * self.fp * false_negatives, np.inf)
 
-    def _parts(self, values: Mapping[str, Array]) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _parts(self, values: Values) -> tuple[FloatArray, FloatArray, FloatArray]:
         for name in (FALSE_POSITIVES, FALSE_NEGATIVES, *self.per_unit):
             if name not in values:
                 raise InputError(

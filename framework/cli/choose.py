@@ -389,7 +389,7 @@ def _trivial(args: argparse.Namespace, run_dir: RunDir, problem: Problem, choice
             f"--register {args.register}: expected a solution of the run, found that "
             f"{always.name!r} costs least; --export writes it as a model"
         )
-    costs = expected.of(choice.candidates)
+    costs = expected.of(choice.candidates.rows.values)
     why = f"{always.name!r} ({always.label}) costs least, {costs[choice.position]:.6g} a record"
     best = None
     try:
@@ -417,7 +417,7 @@ def _trivial(args: argparse.Namespace, run_dir: RunDir, problem: Problem, choice
 def _add_costs(result: Result, choice: Pick, expected: ExpectedCost) -> None:
     """Add the expected cost of the choice, and which solution is best for which prior and costs."""
     front, trivial = choice.candidates, choice.trivial
-    cost = expected.of(front)[choice.position]
+    cost = expected.of(front.rows.values)[choice.position]
     result.add(f"expected cost of a record: {cost:.6g}", expected_cost=cost)
     if not front.roles.metrics[FALSE_POSITIVES].mixes:
         result.add("rates are of the answered records: what an unanswered one costs is not in it")

@@ -45,7 +45,7 @@ def test_raw_metrics_decide_where_normalised_ones_would_not():
     ],
 )
 def test_costs_by_hand(cost, best):
-    costs = cost.of(ROC)
+    costs = cost.of(ROC.rows.values)
     assert choose(ROC, expected=cost) == best == int(costs.argmin())
     values = {name: column[best] for name, column in ROC.rows.values.items()}
     by_hand = cost.prior * cost.fn * values["false_negative_rate"]
@@ -66,7 +66,7 @@ def test_ranges_are_where_the_least_cost_changes():
             assert one.high == two.low
         for piece in ranges:
             middle = (piece.low + min(piece.high, piece.low + 50)) / 2
-            assert int(at(middle).of(ROC).argmin()) == piece.position
+            assert int(at(middle).of(ROC.rows.values).argmin()) == piece.position
 
 
 numbers = st.integers(-6, 6).map(float)
@@ -95,7 +95,7 @@ def test_what_is_no_cost_is_said():
     with pytest.raises(InputError, match="prior: expected a share"):
         ExpectedCost(1, 1, 1.5)
     with pytest.raises(InputError, match="did you mean 'complexity'"):
-        ExpectedCost(1, 1, 0.5, {"complexty": 1}).of(ROC)
+        ExpectedCost(1, 1, 0.5, {"complexty": 1}).of(ROC.rows.values)
 
 
 TRIVIAL = [
@@ -116,9 +116,9 @@ def test_no_pick_costs_more_than_a_trivial_classifier():
         both = with_trivial(solutions, TRIVIAL)
         pick = choose(both, expected=cost)
         always = (cost.prior * fn, (1 - cost.prior) * fp)
-        assert cost.of(both)[pick] <= min(*always, *cost.of(solutions))
-        assert cost.of(both)[:6].tolist() == cost.of(solutions).tolist()
-        assert cost.of(both)[6:] == pytest.approx(always)
+        assert cost.of(both.rows.values)[pick] <= min(*always, *cost.of(solutions.rows.values))
+        assert cost.of(both.rows.values)[:6].tolist() == cost.of(solutions.rows.values).tolist()
+        assert cost.of(both.rows.values)[6:] == pytest.approx(always)
         trivial_picks += pick >= 6
         for ranges, at in (
             (cost.by_prior(both), lambda t, c=cost: ExpectedCost(c.fp, c.fn, t, c.per_unit)),
@@ -129,7 +129,7 @@ def test_no_pick_costs_more_than_a_trivial_classifier():
         ):
             for piece in ranges:
                 t = (piece.low + min(piece.high, piece.low + 1)) / 2
-                costs = at(t).of(both)
+                costs = at(t).of(both.rows.values)
                 assert costs[piece.position] == pytest.approx(costs.min())
     assert 20 < trivial_picks < 80
 
