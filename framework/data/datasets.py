@@ -205,7 +205,10 @@ def _raw(config: DatasetConfig, where: str, aside: Collection[str] = ()) -> Raw:
     if config.name is not None:
         return _from_name(config.name, where, config.file_options(aside))
     if config.path is not None:
-        return _from_path(config.path, config.file_options(aside))
+        name = config.path.name
+        for ending in TABLE_ENDINGS:
+            name = name.removesuffix(ending)
+        return Raw(read_frame(config.path, config.file_options(aside)), name, str(config.path))
     if config.sklearn is not None:
         return _from_sklearn(config.sklearn)
     if config.openml is not None:
@@ -300,14 +303,6 @@ def _file_of(name: str) -> Path | None:
         if path.is_file():
             return path
     return None
-
-
-def _from_path(path: Path, options: FileOptions) -> Raw:
-    """Return the table in a file, or in a folder of Parquet files."""
-    name = path.name
-    for ending in TABLE_ENDINGS:
-        name = name.removesuffix(ending)
-    return Raw(read_frame(path, options), name, str(path))
 
 
 def _from_openml(dataset: int | str, version: int | None, where: str) -> Raw:

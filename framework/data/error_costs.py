@@ -143,20 +143,7 @@ def per_class(
 ) -> FloatArray:
     """Return one number per class, shape (K,): ``default`` for classes that are left out.
 
-    Parameters
-    ----------
-    values : mapping of label to float
-        Labels may be spelled as texts.
-    classes : sequence
-        Labels, by class code.
-    default : float
-    where : str
-        Place of the key, for messages.
-
-    Raises
-    ------
-    InputError
-        An unknown class.
+    Labels may be spelled as texts; raises InputError for an unknown one.
     """
     by_name = {class_text(label, classes): value for label, value in values.items()}
     names = [str(label) for label in classes]
