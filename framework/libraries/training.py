@@ -68,17 +68,16 @@ class PoolData:
     Attributes
     ----------
     task : 'classification' or 'regression'
-    y, y_test : (n,), (m,)
-        Class codes (int64) or values (float64).
+    y, y_test, y_table : (n,), (m,), (N,)
+        Class codes (int64) or values (float64) of the training and test records, and of the rows of
+        the library's validation table.
     classes : labels in the order of the codes; None for regression.
     design, test : float64 (n, d), (m, d)
         Training and test records, with an encoder fitted on the training records.
     folds : tuple of Fold
         The folds of a cross-validation; empty where validation records are held out.
-    validation, y_validation : float64 (v, d), (v,), or None
+    validation : float64 (N, d), or None
         Validation records that are held out: no model is trained on them.
-    rows : int64 (N,), or None
-        In a cross-validation, the training record that each row of the validation table is about.
     units : int64 (N,), or None
         See :class:`~framework.libraries.library.Library`.
     """
@@ -86,19 +85,13 @@ class PoolData:
     task: str
     y: Array
     y_test: Array
+    y_table: Array
     classes: tuple[Any, ...] | None
     design: FloatArray
     test: FloatArray
     folds: tuple[Fold, ...]
     validation: FloatArray | None = None
-    y_validation: Array | None = None
-    rows: IntArray | None = None
     units: IntArray | None = None
-
-    @property
-    def y_table(self) -> Array:
-        """Classes or values of the records of the library's validation table."""
-        return np.asarray(self.y[self.rows] if self.y_validation is None else self.y_validation)
 
 
 class Prepared(NamedTuple):
@@ -147,6 +140,7 @@ def prepare(config: BuildConfig, where: str) -> Prepared:
         task=config.task,
         y=y[train],
         y_test=y[test],
+        y_table=y[parts.table],
         classes=classes,
         design=encoder.transform(features),
         test=encoder.transform(source.features.iloc[test]),
@@ -154,8 +148,6 @@ def prepare(config: BuildConfig, where: str) -> Prepared:
         validation=None
         if validation is None
         else encoder.transform(source.features.iloc[validation]),
-        y_validation=None if validation is None else y[validation],
-        rows=None if validation is not None else parts.rows,
         units=parts.units,
     )
     notes = [*source.notes, *parts.notes]
@@ -185,10 +177,10 @@ def record_subgroups(config: BuildConfig, column: str, where: str) -> tuple[Subg
     """
     table = _table(config, where, column)
     subgroups, parts = subgroups_in(table.aside[column]), _parts(table, config, where)
-    rows = parts.train[parts.rows] if parts.validation is None else parts.validation
-    return subgroups._replace(codes=subgroups.codes[rows]), subgroups._replace(
-        codes=subgroups.codes[parts.test]
+    of_table, of_test = (
+        subgroups._replace(codes=subgroups.codes[rows]) for rows in (parts.table, parts.test)
     )
+    return of_table, of_test
 
 
 def searched_records(config: BuildConfig, where: str) -> tuple[pd.DataFrame, IntArray]:
@@ -210,9 +202,11 @@ class _Parts(NamedTuple):
         Positions of the records, as in ``validation``.
     validation : int64 or None
         None if the training records are predicted out-of-fold.
+    table : int64 (N,)
+        The record that each row of the validation table is about.
     folds : Folds
-    rows, units : int64 (N,)
-        See :class:`PoolData`; ``rows`` is empty without folds.
+    units : int64 (N,), or None
+        See :class:`PoolData`.
     fingerprint : str
         Hash of the columns that divide the records; empty where none does.
     notes : tuple of str
@@ -222,8 +216,8 @@ class _Parts(NamedTuple):
     train: IntArray
     validation: IntArray | None
     test: IntArray
+    table: IntArray
     folds: Folds = ()
-    rows: IntArray = np.zeros(0, dtype=np.int64)
     units: IntArray | None = None
     fingerprint: str = ""
     notes: tuple[str, ...] = ()
@@ -251,18 +245,12 @@ def _parts(table: Table, config: BuildConfig, where: str) -> _Parts:
     division = divide(table, shares, measure, where)
     parts = division.split
     if split.validation is not None:
-        return _Parts(
-            parts.train,
-            parts.validation,
-            parts.test,
-            units=division.units_of(parts.validation),
-            fingerprint=division.fingerprint,
-            notes=division.notes,
-        )
+        about = division.units_of(parts.validation), division.fingerprint, division.notes
+        return _Parts(*parts, parts.validation, (), *about)
     folds, rows = _rows_of(division.repeats)
-    units = division.units_of(parts.pooled[rows])
-    about = division.fingerprint, division.notes
-    return _Parts(parts.pooled, None, parts.test, folds, rows, units, *about)
+    measured = parts.pooled[rows]
+    about = division.units_of(measured), division.fingerprint, division.notes
+    return _Parts(parts.pooled, None, parts.test, measured, folds, *about)
 
 
 def _rows_of(repeats: Sequence[Sequence[FoldRows]]) -> tuple[Folds, IntArray]:
@@ -281,11 +269,11 @@ def _by_chance(
 ) -> _Parts:
     train, validation, test = _split(strata, config.split, classes, f"{where}.split")
     if validation is not None:
-        return _Parts(train, validation, test)
+        return _Parts(train, validation, test, validation)
     setting = config.folds, config.seed, f"{where}.folds", classes
     repeats = [fold_records(strata[train], *setting, repeat) for repeat in range(config.repeats)]
     folds, rows = _rows_of([folds_of(fold_of) for fold_of in repeats])
-    return _Parts(train, None, test, folds, rows, rows if config.repeats > 1 else None)
+    return _Parts(train, None, test, train[rows], folds, rows if config.repeats > 1 else None)
 
 
 def _split(

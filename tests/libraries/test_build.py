@@ -327,7 +327,7 @@ def test_a_library_of_votes_alone(tmp_path: Path) -> None:
     assert not (tmp_path / "v" / "models").exists()
     data = prepare(section, "library").data
     assert found.validation.shape == (2, len(data.validation))
-    assert np.array_equal(found.y_validation, data.y_validation)
+    assert np.array_equal(found.y_validation, data.y_table)
     plan = plans(section.families, 2, 0, "classification", len(data.y))[0]
     assert np.array_equal(train(plan, data).validation, found.validation[0])
     assert built(tmp_path / "v", section).fingerprint == found.fingerprint
