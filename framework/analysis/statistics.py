@@ -19,6 +19,7 @@ from scipy import stats
 from framework.arrays import FloatArray, IntArray
 from framework.errors import InputError
 
+ALPHA = 0.05  # level of tests
 _EXACT = 50  # up to this many pairs, counts of sign assignments are whole numbers below 2^53
 
 
@@ -35,12 +36,10 @@ class RankTests:
     friedman : float
         p-value of "all searches are alike", corrected for ties; NaN for fewer than three searches.
     critical_difference : float
-        Of Nemenyi's test: searches whose mean ranks are further apart differ at level ``alpha``.
+        Of Nemenyi's test: searches whose mean ranks are further apart differ at level ``ALPHA``.
     nemenyi, wilcoxon : numpy.ndarray, shape (k, k)
         p-values of each pair by Nemenyi's test, and by Wilcoxon's signed ranks (two-sided,
         corrected by Holm's method over all pairs). The diagonal is 1.
-    alpha : float
-        Level of the critical difference.
     """
 
     ranks: FloatArray
@@ -49,7 +48,6 @@ class RankTests:
     critical_difference: float
     nemenyi: FloatArray
     wilcoxon: FloatArray
-    alpha: float
 
     def cliques(self) -> list[tuple[int, int]]:
         """Return the maximal groups of searches that Nemenyi's test does not distinguish.
@@ -62,15 +60,13 @@ class RankTests:
         return [c for c in cliques if not any(o[0] < c[0] and o[1] >= c[1] for o in cliques)]
 
 
-def rank_tests(table: FloatArray, alpha: float = 0.05) -> RankTests:
+def rank_tests(table: FloatArray) -> RankTests:
     """Test a table of losses.
 
     Parameters
     ----------
     table : numpy.ndarray, shape (n blocks, k searches)
         Smaller is better; infinite values rank last.
-    alpha : float
-        Level of the critical difference.
 
     Raises
     ------
@@ -92,7 +88,7 @@ def rank_tests(table: FloatArray, alpha: float = 0.05) -> RankTests:
     error = math.sqrt(k * (k + 1) / (6 * n))
     apart = np.abs(ranks[:, np.newaxis] - ranks) / error * math.sqrt(2)
     nemenyi = stats.studentized_range.sf(apart, k, np.inf)
-    quantile = float(stats.studentized_range.ppf(1 - alpha, k, np.inf)) / math.sqrt(2)
+    quantile = float(stats.studentized_range.ppf(1 - ALPHA, k, np.inf)) / math.sqrt(2)
     np.fill_diagonal(nemenyi, 1.0)
     return RankTests(
         ranks,
@@ -101,7 +97,6 @@ def rank_tests(table: FloatArray, alpha: float = 0.05) -> RankTests:
         quantile * error,
         np.minimum(nemenyi, 1.0),
         _pairwise_wilcoxon(table),
-        alpha,
     )
 
 
@@ -192,7 +187,7 @@ def verdict(a: FloatArray, b: FloatArray) -> int:
     The better one has the smaller mean rank, provided that :func:`rank_sum` is below 5%. There is
     no correction for the number of pairs.
     """
-    if rank_sum(a, b) >= 0.05:
+    if rank_sum(a, b) >= ALPHA:
         return 0
     ranks = stats.rankdata(np.concatenate([a, b]))
     return 1 if ranks[: len(a)].mean() < ranks[len(a) :].mean() else -1

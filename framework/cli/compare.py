@@ -251,6 +251,8 @@ def _reference_lines(comparison: Comparison) -> list[tuple[str, str]]:
 
 
 def _verdict(tests: RankTests, comparison: Comparison) -> str:
+    from framework.analysis.statistics import ALPHA
+
     names = comparison.methods
     best = int(tests.ranks.argmin())
     friedman = f"Friedman p = {tests.friedman:.2g}; " if tests.friedman >= 0 else ""
@@ -262,11 +264,11 @@ def _verdict(tests: RankTests, comparison: Comparison) -> str:
         return f"{friedman}{rank})"
     rank += f", critical difference {tests.critical_difference:.2f}); "
     pairs = len(names) * (len(names) - 1) // 2
-    if pairs * 2.0 ** (1 - tests.blocks) > tests.alpha:  # even if one method wins in every block
+    if pairs * 2.0 ** (1 - tests.blocks) > ALPHA:  # even if one method wins in every block
         return f"{friedman}{rank}{over} are too few for Wilcoxon to tell pairs apart"
-    beaten = [name for i, name in enumerate(names) if tests.wilcoxon[best, i] < tests.alpha]
+    beaten = [name for i, name in enumerate(names) if tests.wilcoxon[best, i] < ALPHA]
     return (
-        f"{friedman}{rank}Wilcoxon with Holm at {tests.alpha:g}: better than "
+        f"{friedman}{rank}Wilcoxon with Holm at {ALPHA:g}: better than "
         f"{', '.join(beaten) or 'none'}"
     )
 

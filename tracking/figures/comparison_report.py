@@ -23,6 +23,7 @@ from framework.analysis.report import (
     verdicts,
     worth,
 )
+from framework.analysis.statistics import ALPHA
 from framework.front import span
 from tracking.figures.comparison_figures import (
     ARROW,
@@ -372,7 +373,7 @@ def _pairs(comparison: Comparison) -> str:
             cells = [html.escape(f"{names[i]} and {names[j]}")]
             for tests in comparison.tests.values():
                 for p in (tests.nemenyi[i, j], tests.wilcoxon[i, j]):
-                    cells.append(f"<b>{p:.2g}</b>" if p < tests.alpha else f"{p:.2g}")
+                    cells.append(f"<b>{p:.2g}</b>" if p < ALPHA else f"{p:.2g}")
             rows.append(cells)
     return as_table(["pair", *shown], rows)
 
