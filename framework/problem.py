@@ -169,21 +169,8 @@ class Deployable(ABC):
     ) -> tuple[WordArray, WordArray] | None:
         """Return hash codes of labelled records, and of the records that the search has used.
 
-        Parameters
-        ----------
-        frame : pandas.DataFrame of n records
-        codes : numpy.ndarray of int64, shape (n,)
-            The true class of each record.
-
-        Returns
-        -------
-        two numpy.ndarray of uint64, shapes (n,) and (m,), or None
-            Equal records have equal hash codes. None if it is not known which records were used.
-
-        Raises
-        ------
-        InputError
-            A column is missing, or a value cannot be used.
+        Shapes are (n,) and (m,); equal records have equal hash codes. None if it is not known which
+        records were used. Arguments and errors are those of :meth:`samples`.
         """
         return None
 

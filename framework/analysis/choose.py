@@ -227,7 +227,13 @@ class Rule:
         self.where = parse_conditions(where)
         self.conditions = (*constraints_of(roles), *self.where)
         self.margins = tuple(parse_margin(m) if isinstance(m, str) else m for m in within)
-        self.passing = self._passing(front)
+        self.passing = np.ones(len(front), dtype=bool)
+        for condition in self.where:
+            self.passing &= condition.holds(column_of(front, condition.metric, "where"))
+        for margin in self.margins:
+            losses = loss_of(front, margin.metric, "within")
+            if self.passing.any():
+                self.passing &= losses <= margin.limit(losses[self.passing].min())
         if expected is not None:
             scored: Collection[str] = expected.metrics
             self.score: Callable[[Values], FloatArray] = expected.of
@@ -240,16 +246,6 @@ class Rule:
             self.score = self._scaled_score(front, scored, weights)
         limited = [c.metric for c in self.conditions] + [m.metric for m in self.margins]
         self.needs = frozenset({*roles.names, *scored, *limited})
-
-    def _passing(self, front: Front) -> BoolArray:
-        passing = np.ones(len(front), dtype=bool)
-        for condition in self.where:
-            passing &= condition.holds(column_of(front, condition.metric, "where"))
-        for margin in self.margins:
-            losses = loss_of(front, margin.metric, "within")
-            if passing.any():
-                passing &= losses <= margin.limit(losses[passing].min())
-        return passing
 
     def _scaled_score(
         self, front: Front, names: Collection[str], weights: Mapping[str, float] | None

@@ -181,10 +181,6 @@ def _one_of(*values: Any) -> Draw:
     return lambda rng: values[int(rng.integers(len(values)))]
 
 
-def _layers(rng: np.random.Generator) -> list[int]:
-    return [_integer(8, 128)(rng)] * _one_of(1, 1, 2)(rng)
-
-
 _FOREST: dict[str, Draw] = {
     "n_estimators": _integer(10, 300),
     "max_features": _one_of("sqrt", 0.25, 0.5, 0.75, 1.0),
@@ -312,7 +308,7 @@ FAMILIES: dict[str, Family] = {
         classifier=f"{_HERE}:network_classifier",
         regressor=f"{_HERE}:network_regressor",
         draws={
-            "hidden_layer_sizes": _layers,
+            "hidden_layer_sizes": lambda rng: [_integer(8, 128)(rng)] * _one_of(1, 1, 2)(rng),
             "alpha": _log(1e-5, 1.0),
             "learning_rate_init": _log(3e-4, 1e-2),
             "activation": _one_of("relu", "tanh"),

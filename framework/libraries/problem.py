@@ -109,7 +109,9 @@ class LibraryProblem(AnsweringProblem, Deployable):
     ) -> None:
         self.library = library
         self.positive = _positive_code(library, positive)
-        self.costs = _reported_costs(library, costs)
+        expected = f"costs of the library ({', '.join(library.costs) or 'it has none'})"
+        require_known(costs or (), library.costs, f"problem.costs: expected {expected},")
+        self.costs = tuple(library.costs if costs is None else costs)
         code = self.positive if len(library.classes or ()) == 2 else -1
         names = subgroups[0].names if subgroups else ()
         cost_table = np.zeros((len(library), len(self.costs)))
@@ -192,14 +194,6 @@ class LibraryProblem(AnsweringProblem, Deployable):
         self, frame: pd.DataFrame, codes: IntArray
     ) -> tuple[WordArray, WordArray] | None:
         return known_records(self.built, self.library, frame, codes)
-
-
-def _reported_costs(library: Library, costs: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the costs that a problem reports: those that are named, else all."""
-    listed = ", ".join(library.costs) or "it has none"
-    expected = f"problem.costs: expected costs of the library ({listed}),"
-    require_known(costs or (), library.costs, expected)
-    return tuple(library.costs if costs is None else costs)
 
 
 def _answered_records(
