@@ -129,7 +129,16 @@ class Received:
 
     def is_free(self, effect: Effect) -> bool:
         """Return whether an effect needs no grant."""
-        return _is_free(effect, self.file)
+        home = _folder_of(self.file).resolve()
+        if effect.kind == "host":
+            return is_loopback(effect.target)
+        if effect.kind not in ("read", "write"):
+            return False
+        if is_at_home(effect.target, home) or (
+            effect.here and is_at_home(effect.target, Path.cwd())
+        ):
+            return True
+        return any(_below(effect.target, place) for place in _free_folders(effect.kind))
 
     def missing(self) -> list[Effect]:
         """Return the effects that are neither free nor granted."""
@@ -475,17 +484,6 @@ def _is_among(effect: Effect, granted: Sequence[tuple[str, str]]) -> bool:
     if effect.kind == "host":  # the hosts of addresses are in small letters
         granted = [(kind, target.lower()) for kind, target in granted]
     return effect[:2] in granted
-
-
-def _is_free(effect: Effect, file: Path) -> bool:
-    home = _folder_of(file).resolve()
-    if effect.kind == "host":
-        return is_loopback(effect.target)
-    if effect.kind not in ("read", "write"):
-        return False
-    if is_at_home(effect.target, home) or (effect.here and is_at_home(effect.target, Path.cwd())):
-        return True
-    return any(_below(effect.target, place) for place in _free_folders(effect.kind))
 
 
 def _folder_of(file: Path) -> Path:

@@ -6,7 +6,7 @@ import html
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
-from itertools import zip_longest
+from itertools import combinations, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -361,20 +361,18 @@ def _mean_cell(row: Mapping[Hashable, Any], best: float) -> str:
 
 
 def _pairs(comparison: Comparison) -> str:
-    names = comparison.methods
     shown = [
         f"{comparison.indicators[name].label}, {test}"
         for name in comparison.tests
         for test in ("Nemenyi", "Wilcoxon")
     ]
     rows = []
-    for i in range(len(names)):
-        for j in range(i + 1, len(names)):
-            cells = [html.escape(f"{names[i]} and {names[j]}")]
-            for tests in comparison.tests.values():
-                for p in (tests.nemenyi[i, j], tests.wilcoxon[i, j]):
-                    cells.append(f"<b>{p:.2g}</b>" if p < ALPHA else f"{p:.2g}")
-            rows.append(cells)
+    for (i, one), (j, other) in combinations(enumerate(comparison.methods), 2):
+        cells = [html.escape(f"{one} and {other}")]
+        for tests in comparison.tests.values():
+            for p in (tests.nemenyi[i, j], tests.wilcoxon[i, j]):
+                cells.append(f"<b>{p:.2g}</b>" if p < ALPHA else f"{p:.2g}")
+        rows.append(cells)
     return as_table(["pair", *shown], rows)
 
 
@@ -386,12 +384,9 @@ def _wins(comparison: Comparison, wins: pd.DataFrame) -> str:
             (row["method"], row["other"]): f"{row['wins']} / {row['draws']} / {row['losses']}"
             for row in records
         }
-        rows = []
-        for method in comparison.methods:
-            cells = [counts.get((method, other), "") for other in comparison.methods]
-            rows.append([html.escape(method), *cells])
-        headings = [_heading(comparison, name), *map(html.escape, comparison.methods)]
-        parts.append(as_table(headings, rows))
+        counts |= {(method, method): "" for method in comparison.methods}
+        heading = _heading(comparison, name)
+        parts.append(_crossed(heading, comparison.methods, comparison.methods, counts))
     return "\n".join(parts)
 
 

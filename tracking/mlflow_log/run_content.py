@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -126,7 +126,8 @@ def end_metrics(summary: Mapping[str, Any]) -> dict[str, float]:
         for name, gain in alternative.gains.items():
             gains[f"gain/{name}"].append(gain.expected)
     flat |= {name: min(each) for name, each in gains.items()}
-    return rounded({key: value for key, value in flat.items() if _is_number(value)})
+    numbers = {k: v for k, v in flat.items() if isinstance(v, int | float)}
+    return rounded({k: v for k, v in numbers.items() if not isinstance(v, bool)})
 
 
 def rounded(metrics: Mapping[str, float]) -> dict[str, float]:
@@ -136,10 +137,6 @@ def rounded(metrics: Mapping[str, float]) -> dict[str, float]:
         for name, value in metrics.items()
         if math.isfinite(value)
     }
-
-
-def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _cut(text: str) -> str:

@@ -119,17 +119,23 @@ def check_artifacts(location: str, tracking_uri: str) -> None:
     """
     parts = urlsplit(location)
     server = urlsplit(tracking_uri)
-    home = _home_of(tracking_uri)
+    try:
+        file = address_of(tracking_uri).file  # of a store that is on this machine's disk
+    except ValueError:
+        file = ""
+    hosts = _OBJECT_STORES.get(parts.scheme)
     if parts.scheme == "mlflow-artifacts":
         if parts.netloc in ("", server.netloc.rpartition("@")[2]):
             return
-    elif _is_object_store(parts.scheme, parts.netloc) or (
-        parts.scheme == "dbfs" and tracking_uri.startswith("databricks")
-    ):
+    elif hosts is not None:
+        if re.fullmatch(hosts, parts.netloc, re.ASCII):
+            return
+    elif parts.scheme == "dbfs" and tracking_uri.startswith("databricks"):
         return
-    elif parts.scheme in ("", "file") and not parts.netloc and home is not None:
+    elif parts.scheme in ("", "file") and not parts.netloc and file:
         # MLflow decodes percent signs once
         folder = Path(unquote(parts.path) if parts.scheme else location).resolve()
+        home = Path(file).resolve().parent
         if is_at_home(folder, home) or is_allowed("write", str(folder)):
             return
     elif parts.scheme in ("runs", "models"):  # MLflow resolves these, and this check is made again
@@ -139,19 +145,6 @@ def check_artifacts(location: str, tracking_uri: str) -> None:
         f"(mlflow-artifacts:) or an object store ({', '.join(_OBJECT_STORES)}), found "
         f"{public_uri(location)!r}; nothing was sent there"
     )
-
-
-def _is_object_store(scheme: str, host: str) -> bool:
-    return scheme in _OBJECT_STORES and bool(re.fullmatch(_OBJECT_STORES[scheme], host, re.ASCII))
-
-
-def _home_of(tracking_uri: str) -> Path | None:
-    """Return the folder of a store that is on this machine's disk; None for any other store."""
-    try:
-        address = address_of(tracking_uri)
-    except ValueError:
-        return None
-    return Path(address.file).resolve().parent if address.file else None
 
 
 def location(uri: str, experiment: str) -> str:

@@ -394,7 +394,9 @@ def _checked_plan(
     if sweep.join:
         _check_join(sweep, config, where)
     if sweep.resplit:
-        _check_resplit(sweep, config, where)
+        split_seed(config, f"{where}.resplit")
+        if sweep.repeats == 1:
+            raise InputError(f"{where}.resplit: expected repeats of at least 2, found 1")
     absolute = _with_absolute_paths(sweep, path)
     if config.tracking and absolute.storage == absolute_uri(config.tracking.uri, Path.cwd()):
         raise InputError(
@@ -466,13 +468,6 @@ def _check_join(sweep: SweepConfig, config: RunConfig, where: str) -> None:
             f"{where}.join: expected workers auto or serial (each process runs one trial at "
             f"a time; start as many as you like), found {config.workers}"
         )
-
-
-def _check_resplit(sweep: SweepConfig, config: RunConfig, where: str) -> None:
-    """Check that the problem can split its records anew, and that there are repeats."""
-    split_seed(config, f"{where}.resplit")
-    if sweep.repeats == 1:
-        raise InputError(f"{where}.resplit: expected repeats of at least 2, found 1")
 
 
 def _with_absolute_paths(sweep: SweepConfig, path: Path) -> SweepConfig:

@@ -129,7 +129,8 @@ class TrialRuns:
         self._params[number], self._under_way[number], self._raised[number] = params, set(), {}
         trial = self._directory(number)
         try:
-            config = self._config_of(params)
+            changes = {"repeats": self._plan.sweep.repeats, "workers": "serial"}
+            config = self._plan.config_with(params).model_copy(update=changes)
             trial.make(config)
             problem = self._problems.of(config)
             trial.write_about(problem, config.roles(problem))
@@ -210,7 +211,7 @@ class TrialRuns:
         if summary.get("pruned"):
             return TrialOutcome(number, params, rungs=rungs, pruned=summary["pruned"])
         measured = self._meter(trial)
-        figures = {**measured.values, **measured.bounded}
+        figures = measured.values | measured.bounded
         summary["indicators"] |= {k: v for k, v in figures.items() if k not in summary}
         trial.write_summary(summary)
         return TrialOutcome(number, params, rungs=rungs, **measured._asdict())
@@ -223,10 +224,6 @@ class TrialRuns:
             trial.write_about(problem, self._plan.config.roles(problem))
         trial.write_summary(trial.summary() | {"status": FAILED, "error": text})
         return TrialOutcome(number, params, error=text)
-
-    def _config_of(self, params: Mapping[str, Any]) -> RunConfig:
-        changes = {"repeats": self._plan.sweep.repeats, "workers": "serial"}
-        return self._plan.config_with(params).model_copy(update=changes)
 
     def _directory(self, number: int) -> RunDir:
         return RunDir(self._out.path / "trials" / f"{number:03d}")

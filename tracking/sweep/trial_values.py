@@ -115,7 +115,7 @@ class TrialMeter:
             {name: means[name] for name in self._names},
             {c.metric: means[c.metric] for c in self._constraints},
             violations,
-            {name: halves[name] for name in self._names} if len(runs) > 1 else {},
+            {name: halves[name] for name in self._names if len(runs) > 1},
         )
 
     def _value(self, name: str, run: RunDir) -> float:
