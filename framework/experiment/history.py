@@ -21,7 +21,6 @@ from typing import NamedTuple
 import numpy as np
 
 from framework.arrays import FloatArray, IntArray
-from framework.batch import Evaluated
 from framework.experiment.run_dir import RunDir
 from framework.files import write_whole
 from framework.front import Archive
@@ -76,12 +75,9 @@ def _moments(run_dir: RunDir) -> Iterator[Moment]:
         stops = set((np.searchsorted(ends, evaluations + 0.5, side="left") - 1).clip(0).tolist())
         stops.add(len(ends) - 1)
         archive = Archive(run_dir.roles())
-        waiting: list[Evaluated] = []
         for number, (batch, seconds) in enumerate(journal.batches()):
-            waiting.append(batch)
+            archive.add(batch)
             if number in stops:
-                archive.update(Evaluated.concat(waiting))
-                waiting = []
                 yield Moment(int(ends[number]), seconds, archive.losses)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, NamedTuple
@@ -156,31 +156,16 @@ class RunData:
         return axis_label(self.roles, objective)
 
 
-def _joined(journal: Journal, together: int) -> Iterator[tuple[Evaluated, float]]:
-    """Yield the batches of a journal, ``together`` of them joined into one.
-
-    A steady-state search has a batch for each candidate.
-    """
-    waiting: list[Evaluated] = []
-    seconds = 0.0
-    for batch, seconds in journal.batches():
-        waiting.append(batch)
-        if len(waiting) == together:
-            yield Evaluated.concat(waiting), seconds
-            waiting = []
-    if waiting:
-        yield Evaluated.concat(waiting), seconds
-
-
 def _progress(journal: Journal, roles: Roles, points: int) -> dict[str, FloatArray]:
     """Return the size and the hypervolume of the front by evaluations, at ``points`` points."""
     archive, evaluated = Archive(roles), 0
     bounded = bool(np.isfinite(roles.bounds()).all())
-    rows = []
-    for batch, _ in _joined(journal, -(-journal.n_batches // points)):
+    rows, step = [], -(-journal.n_batches // points)  # of batches: some have a candidate each
+    for number, batch in enumerate(journal.evaluations(), start=1):
         archive.add(batch)
         evaluated += len(batch)
-        rows.append((evaluated, len(archive), archive.hypervolume() if bounded else 0.0))
+        if number % step == 0 or number == journal.n_batches:
+            rows.append((evaluated, len(archive), archive.hypervolume() if bounded else 0.0))
     columns = np.array(rows, dtype=np.float64).reshape(-1, 3).T
     names = ("evaluations", "front_size", "hypervolume")
     return dict(zip(names[: 2 + bounded], columns, strict=False))

@@ -64,40 +64,38 @@ class History:
         self.gene_names = gene_names
         self.evaluations_per_generation = evaluations_per_generation
         self.n_batches = self.formed = self.n_generations = 0
-        self._waiting: list[Evaluated] = []
-        self._n_waiting, self._seconds = 0, 0.0
+        self._waiting, self._seconds = 0, 0.0  # rows since the last generation
         self.evaluations = 0
         self.failed = 0
         self._archive = Archive(roles)
         self._bounded = bool(np.isfinite(roles.bounds()).all())
         self._on_front = {"front_size": 0.0} | ({"hypervolume": 0.0} if self._bounded else {})
+        self._ids: set[int] = set()  # of the front
         self._entrants: list[Evaluated] = []
         self._entered: dict[int, int] = {}
         self._left: dict[int, int] = {}
 
     def add(self, batch: Evaluated, seconds: float) -> Generation | None:
         """Add the next batch; return the metrics of the front if they are due after it."""
-        self._waiting.append(batch)
-        self._n_waiting += len(batch)
+        self._archive.add(batch)
+        self._waiting += len(batch)
+        self.evaluations += len(batch)
+        self.failed += len(batch.errors)
         self._seconds = seconds
         self.n_batches += 1
         least = self.evaluations_per_generation or self._archive.known_size / _LOOKED_AT
-        return self.close() if self._n_waiting >= least else None
+        return self.close() if self._waiting >= least else None
 
     def close(self) -> Generation | None:
         """End the generation with the rows that wait; return it, or None if no rows wait."""
-        if not self._waiting:
+        batches = self.n_batches - self.formed
+        if not batches:
             return None
-        self.n_generations += len(self._waiting) if self.evaluations_per_generation is None else 1
-        batch = Evaluated.concat(self._waiting)
-        self._waiting, self._n_waiting = [], 0
-        before = self._ids()
-        if self._archive.update(batch):
-            self._record_changes(before)
+        self.n_generations += batches if self.evaluations_per_generation is None else 1
+        self._waiting, self.formed = 0, self.n_batches
+        if self._archive.has_changed():
+            self._record_changes()
             self._on_front = self._describe()
-        self.evaluations += len(batch)
-        self.failed += len(batch.errors)
-        self.formed = self.n_batches
         counts = {"evaluations": float(self.evaluations), "rows_failed": float(self.failed)}
         metrics = counts | self._on_front
         return Generation(self.n_generations - 1, self._seconds, metrics, self.formed)
@@ -116,16 +114,12 @@ class History:
         frame.insert(2, LEFT, pd.Series(left, dtype="Int64"))
         return frame
 
-    def _ids(self) -> set[int]:
-        return set() if self._archive.rows is None else set(self._archive.rows.ids.tolist())
-
-    def _record_changes(self, before: set[int]) -> None:
+    def _record_changes(self) -> None:
         rows = self._archive.rows
         assert rows is not None  # the archive has just changed
-        now = set(rows.ids.tolist())
-        number = self.n_generations - 1
-        self._left.update(dict.fromkeys(before - now, number))
-        entrants = rows.take(np.isin(rows.ids, list(now - before)))
+        before, self._ids, number = self._ids, set(rows.ids.tolist()), self.n_generations - 1
+        self._left.update(dict.fromkeys(before - self._ids, number))
+        entrants = rows.take(np.isin(rows.ids, list(self._ids - before)))
         self._entrants.append(entrants)
         self._entered |= dict.fromkeys(entrants.ids.tolist(), number)
 
