@@ -74,7 +74,6 @@ class ConstantClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # ty
         return pd.DataFrame({"label": self.predict(frame)}, index=frame.index)
 
     def save_into(self, files: ModelFiles) -> dict[str, Any]:
-        """Return the whole model as JSON values."""
         return {"classes": self.classes_.tolist(), "label": self.label_, "note": self.note_}
 
     @classmethod

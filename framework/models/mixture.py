@@ -124,11 +124,9 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # typ
         return labels if pd.isna(labels).any() else labels.astype(self.classes_.dtype)
 
     def failures(self) -> Mapping[str, int]:
-        """Return the failures of all members."""
         return sum((Counter(member.failures()) for member in self.members_), Counter())
 
     def check_columns(self, names: Collection[str]) -> None:
-        """Check the columns that each member needs."""
         for member in self.members_:
             member.check_columns(names)
 
@@ -148,7 +146,6 @@ class MixtureClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # typ
         )
 
     def save_into(self, files: ModelFiles) -> dict[str, Any]:
-        """Write each member into a separate folder; return the rest."""
         members = []
         for number, member in enumerate(self.members_):
             description = member.save_into(SubFolder(files, f"members/{number}"))

@@ -180,7 +180,6 @@ class ThresholdClassifier(ClassifierMixin, BaseEstimator, DeployableModel):  # t
         return pd.DataFrame(columns, index=frame.index)
 
     def save_into(self, files: ModelFiles) -> dict[str, Any]:
-        """Write the fitted classifier to a file; return the rest."""
         files.write_estimator(_MODEL_FILE, self.model_)
         names = getattr(self, "feature_names_in_", None)
         return {

@@ -102,7 +102,6 @@ class AutoEvaluator(Evaluator):
         return [self._score()] if self._queue else []
 
     def build(self, keys: WordArray) -> Iterator[int]:
-        """See :meth:`framework.preparation.Workforce.build`; Ray takes over where it pays."""
         built, start = 0, _clocks()
         for count in super().build(keys) if self._ray is None else ():
             yield count
@@ -116,7 +115,6 @@ class AutoEvaluator(Evaluator):
     def map(
         self, function: Callable[[Any, Any], Any], shared: Any, pieces: Sequence[Any]
     ) -> Iterator[Any]:
-        """See :meth:`framework.preparation.Workforce.map`; Ray takes over where it pays."""
         done, start = 0, _clocks()
         for answer in super().map(function, shared, pieces) if self._ray is None else ():
             spent = _clocks() - start
@@ -141,11 +139,9 @@ class AutoEvaluator(Evaluator):
             )
 
     def components(self) -> tuple[int, int]:
-        """Return how many components that batches wait for Ray has built, and of how many."""
         return (0, 0) if self._ray is None else self._ray.components()
 
     def incidents(self) -> Mapping[str, int]:
-        """Return the number of incidents on Ray by kind."""
         return {} if self._ray is None else self._ray.incidents()
 
     def predicted(self) -> float:

@@ -151,7 +151,6 @@ class RayEvaluator(Evaluator):
         self._outstanding = 0
 
     def components(self) -> tuple[int, int]:
-        """Return how many components are built, of how many ordered; (0, 0) if all are built."""
         waited = len(self._building)
         return (self._ordered - waited, self._ordered) if waited else (0, 0)
 

@@ -155,11 +155,9 @@ class FunctionProblem(Problem):
 
     @classmethod
     def from_config(cls, config: Config) -> FunctionProblem:
-        """Make the problem that a configuration describes."""
         return cls(config.name, config.d, config.noise)
 
     def anchors(self, metrics: Sequence[str]) -> Sequence[Sequence[float]] | None:
-        """See :meth:`Problem.anchors`."""
         points = registered(self.name).anchors
         if points is None or set(metrics) != set(self.metric_names):
             return None
@@ -167,12 +165,10 @@ class FunctionProblem(Problem):
         return [[point[j] for j in order] for point in points]
 
     def true_front(self, n: int) -> FloatArray | None:
-        """See :meth:`Problem.true_front`; known for some functions."""
         front = registered(self.name).front
         return None if front is None else front(n)
 
     def evaluate(self, X: Array, streams: CandidateStreams) -> Mapping[str, Array]:
-        """See :meth:`Problem.evaluate`."""
         table = registered(self.name).f(X)
         if self.stochastic:
             errors = [stream.normal(0.0, self.noise, table.shape[1]) for stream in streams]

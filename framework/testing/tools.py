@@ -346,7 +346,6 @@ class ShuffledEvaluator(Evaluator):
         return [self._piece() for _ in range(self._rng.integers(4)) if self._ids]
 
     def close(self) -> None:
-        """Forget the candidates."""
         self._ids.clear()
 
     def _piece(self) -> Evaluated:
