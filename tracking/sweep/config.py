@@ -43,29 +43,10 @@ from tracking.sweep.search_space import Dimension, Value, dimensions, variable_v
 Start = dict[str, Value] | str
 
 
-def settings_of(
-    start: Sequence[Start],
-    space: Mapping[str, Dimension],
-    base: Path,
-    where: str,
+def _settings_of(
+    start: Sequence[Start], space: Mapping[str, Dimension], base: Path, where: str
 ) -> list[dict[str, Any]]:
-    """Return the settings to try first, with values for some or all keys of the search space.
-
-    Parameters
-    ----------
-    start : sequence of mappings and paths
-        Settings, and directories of earlier sweeps, which stand for their best trials.
-    space : mapping of str to Dimension
-    base : pathlib.Path
-        The folder that paths are relative to.
-    where : str
-        The key, for messages.
-
-    Raises
-    ------
-    InputError
-        A value is not in the search space, or a directory is not that of a sweep.
-    """
+    """Return the settings to try first; directories of sweeps stand for their best trials."""
     settings: list[dict[str, Any]] = []
     for i, entry in enumerate(start):
         here = f"{where}.{i}"
@@ -105,21 +86,14 @@ def _checked_setting(
                 f"{where}.{key}: expected a {number} of the search space, found {value!r}"
             )
         if not space[key].holds(setting):
-            raise InputError(
-                f"{where}.{key}: expected it beside {space[key].shown_condition()}, found it "
-                "without"
-            )
+            when = space[key].when.items()
+            condition = ", ".join(f"{other} {' or '.join(map(str, of))}" for other, of in when)
+            raise InputError(f"{where}.{key}: expected it beside {condition}, found it without")
     return setting
 
 
-def split_seed(config: RunConfig, where: str) -> str:
-    """Return the key of the seed by which a problem splits its records.
-
-    Raises
-    ------
-    InputError
-        There is no such key, or there are several.
-    """
+def _split_seed(config: RunConfig, where: str) -> str:
+    """Return the key of the seed by which a problem splits its records; there must be one."""
     flat = flatten({"problem": config.problem.model_dump(mode="json")})
     keys = [key for key, v in flat.items() if key.endswith("split.seed") and isinstance(v, int)]
     if len(keys) != 1:
@@ -132,7 +106,7 @@ def split_seed(config: RunConfig, where: str) -> str:
 
 def resplit(config: RunConfig, repeat: int, path: Path) -> RunConfig:
     """Return the configuration of a repeat with its own split; repeat 0 has the file's split."""
-    key = split_seed(config, "sweep.resplit")
+    key = _split_seed(config, "sweep.resplit")
     seed = int(flatten(config.model_dump(mode="json"))[key])
     return changed(config, {key: seed + repeat}, path)
 
@@ -394,7 +368,7 @@ def _checked_plan(
     if sweep.join:
         _check_join(sweep, config, where)
     if sweep.resplit:
-        split_seed(config, f"{where}.resplit")
+        _split_seed(config, f"{where}.resplit")
         if sweep.repeats == 1:
             raise InputError(f"{where}.resplit: expected repeats of at least 2, found 1")
     absolute = _with_absolute_paths(sweep, path)
@@ -404,7 +378,7 @@ def _checked_plan(
             "tracking.uri, where MLflow's tables are; name another, such as sqlite:///study.db"
         )
     if sweep.start:
-        start = settings_of(sweep.start, space, path.parent, f"{where}.start")
+        start = _settings_of(sweep.start, space, path.parent, f"{where}.start")
         absolute = absolute.model_copy(update={"start": start})
     return SweepPlan(config, absolute, space, path)
 

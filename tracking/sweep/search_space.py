@@ -91,11 +91,6 @@ class Dimension(Section):
         """Return whether the key is tried, given the values of the keys before it."""
         return all(key in params and params[key] in values for key, values in self.when.items())
 
-    def shown_condition(self) -> str:
-        """Return the condition in words, for messages."""
-        shown = (f"{key} {' or '.join(map(str, values))}" for key, values in self.when.items())
-        return ", ".join(shown)
-
     def tested(self) -> dict[str, Value]:
         """Return the values that the configuration has to accept, by their names in messages."""
         if self.choices is not None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -130,9 +131,9 @@ class TrialMeter:
             return float(summary[name])
         return self.on_a_front(name)(run.front())
 
-    def on_a_front(self, name: str) -> FrontValue:
-        """Return the function that computes a value of a front."""
-        return FrontValue(name, self._reference)
+    def on_a_front(self, name: str) -> Callable[[Front], float]:
+        """Return the function that computes a value of a front; NaN if it has none."""
+        return partial(_front_value, name, self._reference)
 
 
 def _read_reference(path: Path, roles: Roles, where: str) -> FloatArray:
@@ -153,37 +154,26 @@ BEST_PREFIX, SHARE, EXPECTED = "best_", "share_of_reference", "hypervolume_expec
 _DIGITS = 9  # decimals in which vectors of the front and of the reference must agree
 
 
-@dataclass(frozen=True)
-class FrontValue:
-    """Computes a value of a front: a hypervolume, ``front_size``, ``best_METRIC`` or the share.
+def _front_value(name: str, reference: FloatArray, front: Front) -> float:
+    """Return a hypervolume, ``front_size``, ``best_METRIC`` or the share of a reference front.
 
-    Attributes
-    ----------
-    name : str
-    reference : numpy.ndarray, shape (n, objectives)
-        Losses of the reference front; n is 0 if the share is not needed.
+    The losses of the reference front (n, objectives) are only needed for the share.
     """
-
-    name: str
-    reference: FloatArray
-
-    def __call__(self, front: Front) -> float:
-        """Return the value; NaN if the front has none."""
-        if self.name == "hypervolume":
-            return front.hypervolume()
-        if self.name == EXPECTED:
-            losses = front.expected_losses()
-            return math.nan if losses is None else volume(losses, front.roles)
-        if self.name == "front_size":
-            return float(len(front))
-        if self.name == SHARE:
-            wanted = _vectors(self.reference, self.reference)
-            return len(wanted & _vectors(front.losses, self.reference)) / len(wanted)
-        metric, roles = self.name.removeprefix(BEST_PREFIX), front.roles
-        column = front.rows.values[metric]
-        if not len(column):
-            return math.nan
-        return float(column.max() if roles.sense(metric) == "max" else column.min())
+    if name == "hypervolume":
+        return front.hypervolume()
+    if name == EXPECTED:
+        losses = front.expected_losses()
+        return math.nan if losses is None else volume(losses, front.roles)
+    if name == "front_size":
+        return float(len(front))
+    if name == SHARE:
+        wanted = _vectors(reference, reference)
+        return len(wanted & _vectors(front.losses, reference)) / len(wanted)
+    metric, roles = name.removeprefix(BEST_PREFIX), front.roles
+    column = front.rows.values[metric]
+    if not len(column):
+        return math.nan
+    return float(column.max() if roles.sense(metric) == "max" else column.min())
 
 
 @dataclass
@@ -192,8 +182,8 @@ class PruningCriterion:
 
     Attributes
     ----------
-    value : FrontValue
-        The value by which it decides.
+    value : callable
+        Computes the value of a front by which it decides.
     sense : {'min', 'max'}
     at : sequence of int
         Numbers of evaluations, ascending. The value is computed after the first batch that reaches
@@ -208,7 +198,7 @@ class PruningCriterion:
         How many of the numbers in ``at`` were reached.
     """
 
-    value: FrontValue
+    value: Callable[[Front], float]
     sense: Sense
     at: Sequence[int]
     limits: Mapping[int, float]
