@@ -25,8 +25,10 @@ def without(checks):
     """Take checks out: kinds of effects that then need no grant, or ``class``: any is imported."""
     from framework.security import policy
 
-    free = policy._is_free
-    effects = mock.patch.object(policy, "_is_free", lambda e, f: e.kind in checks or free(e, f))
+    free = policy.Received.is_free
+    effects = mock.patch.object(
+        policy.Received, "is_free", lambda received, e: e.kind in checks or free(received, e)
+    )
     classes = mock.patch("framework.models.classifiers.trusted", return_value=["evil.Evil"])
     with effects, classes if "class" in checks else contextlib.nullcontext():
         yield
