@@ -111,11 +111,11 @@ def test_everything_is_there_once_whatever_was_sent_before(store, experiment, tm
     before = run_dir.tracking_file.read_text()
     if state == "lost":
         run_dir.tracking_file.write_text("{torn")
-        assert Uploader(run_dir, store.uri, experiment).upload(final=True)
-    else:
-        assert Uploader(run_dir).upload(final=True)
+    assert Uploader(run_dir, store.uri, experiment).upload(final=True)
     assert state != "whole" or run_dir.tracking_file.read_text() == before
-    assert steps(store, only(store, experiment)) == [20 * (n + 1) for n in range(12)]
+    run = only(store, experiment)
+    assert steps(store, run) == [20 * (n + 1) for n in range(12)]
+    assert sorted(steps(store, run, "front/cost")) == [*range(len(run_dir.front()))]
 
 
 def test_numbers_of_preparation_are_series(store, experiment, tmp_path):

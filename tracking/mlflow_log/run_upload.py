@@ -278,20 +278,12 @@ class RunUpload:
                 self._log_confusions(results)
                 self._log_chosen(results)
             self._arrived("results", mark)
-        logged, first = self.state.artifacts.get("points", [None, 0])
+        logged, *_ = self.state.artifacts.get("points", [None])
         if results is not None and ended and logged != front:
             case = self.content.case()
             place = "front/" if case is None else f"front/{case}/"
-            now, points = int(time.time() * 1000), results.points()
-            # after the steps of an earlier front
-            self._send_metrics(
-                [
-                    (f"{place}{name}", float(value), now, first + number)
-                    for name, column in points.items()
-                    for number, value in enumerate(column.tolist())
-                ]
-            )
-            self._arrived("points", [front, first + len(next(iter(points.values())))])
+            points = {f"{place}{name}": column for name, column in results.points().items()}
+            self._arrived("points", [front, self._log_points(points)])
 
     def _describe(self, results: FrontResults | None) -> None:
         text = self.content.description(results, self.state.run_id)
@@ -323,6 +315,23 @@ class RunUpload:
         if self.state.artifacts.get("chosen") != mark:
             self._send_metrics([(name, value, now, 0, model_id) for name, value in values.items()])
             self._arrived("chosen", mark)
+
+    def _log_points(self, points: Mapping[str, FloatArray]) -> int:
+        """Send a front after earlier ones, unless it is the last there; return the next step."""
+        *_, (last, column) = points.items()
+        history = self.client.get_metric_history(self.state.run_id, run_content.legal_key(last))
+        there = [metric.value for metric in sorted(history, key=lambda metric: metric.step)]
+        if there[-len(column) :] == column.tolist():  # it was sent, but tracking.json was lost
+            return len(there)
+        now = int(time.time() * 1000)
+        self._send_metrics(
+            [
+                (name, float(value), now, len(there) + number)
+                for name, column in points.items()
+                for number, value in enumerate(column.tolist())
+            ]
+        )
+        return len(there) + len(column)
 
     def _send_metrics(self, metrics: Sequence[tuple[Any, ...]]) -> None:
         """Send metrics, each a name, a value, a time in milliseconds, a step and maybe a model."""
