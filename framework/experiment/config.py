@@ -115,7 +115,7 @@ class ConstraintConfig(Section):
 class TrackingConfig(Section):
     """What is logged to MLflow, and where.
 
-    uri : any tracking URI of MLflow; a password in it is the name of a variable of the
+    uri : MLflow's server, or a database; a password in it is the name of a variable of the
         environment, ``${NAME}``.
     experiment : name of MLflow's experiment; the name of the run unless given.
     system_metrics : whether use of processors, memory, disk and network is logged too.
