@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from framework import extras
+from framework.arrays import FloatArray
 from framework.experiment.history import read_progress_log
 from framework.journal import Journal
 from tracking.mlflow_log import run_content
