@@ -21,7 +21,7 @@ from algorithms.multistage.problem import MultiStageProblem
 from framework.arrays import Array, FloatArray, IntArray
 from framework.data.columns import FrameOptions
 from framework.data.splits import FOLDS
-from framework.data.tables import Raw, Table, assemble
+from framework.data.tables import OTHER, Raw, Table, assemble
 from framework.errors import InputError
 from framework.estimators.front import FrontEstimator, group_codes
 from framework.experiment.config import check
@@ -228,6 +228,11 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
         if "copies" in counted:
             _refuse_dividing(settings.classifier, len(prepared["data"].y))
         self.classes_ = np.unique(y) if self.merge_rare is None else np.asarray(table.classes)
+        if self.classes_.dtype.kind == "U" and not isinstance(y[0], str):
+            raise InputError(
+                f"merge_rare: expected texts as labels, since rare classes become {OTHER!r}, found "
+                f"{y[0]!r}; fit(X, y.astype(str))"
+            )
         label = self.reject_label
         if np.ndim(label) or (not pd.isna(label) and label in self.classes_.tolist()):
             raise InputError(
@@ -237,6 +242,12 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
         self._prepare, self._settings_of_fit = prepare, settings
         self._take_columns([*settings.split.columns.values(), *table.left_out])
         return MultiStageProblem(**prepared)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the score of ``model_``; classes that ``fit`` has merged are one for it, too."""
+        if self.merge_rare is not None and OTHER in getattr(self, "classes_", ()):
+            y = np.where(np.isin(y, self.classes_), y, OTHER)
+        return super().score(X, y, sample_weight)
 
     def _scored_by(
         self, prices: Mapping[str, Any] | None, errors: Mapping[str, float] | None

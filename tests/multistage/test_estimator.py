@@ -316,6 +316,19 @@ def test_rare_labels_are_told_in_words_of_the_estimator():
         ParetoMultiStage(measure=measure).fit(X, np.array([*"cccddd", *np.where(y[6:], "a", "b")]))
 
 
+def test_rare_labels_that_are_merged_are_one_class_for_the_score_too():
+    X, y = patients()
+    labels = np.array([*"ccddd", *np.array(["a", "b"])[y[5:]]])
+    search = ParetoMultiStage(budget=30, merge_rare=8, random_state=0).fit(X, labels)
+    merged = np.where(np.isin(labels, ["a", "b"]), labels, "other")
+    assert (
+        search.score(X, labels) == search.score(X, merged) == (search.predict(X) == merged).mean()
+    )
+    numbers = np.array([*[7, 7, 8, 8, 8], *y[5:]])
+    with pytest.raises(InputError, match=r"merge_rare: expected texts as labels.*astype\(str\)"):
+        ParetoMultiStage(budget=30, merge_rare=8).fit(X, numbers)
+
+
 def test_groups_are_kept_together_as_an_array_or_a_column(records):
     X, y = records
     patient = np.arange(len(X)) // 3
