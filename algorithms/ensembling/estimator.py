@@ -11,6 +11,7 @@ import numpy as np
 from algorithms.ensembling.model import WeightedEnsemble
 from algorithms.ensembling.problem import EnsembleProblem
 from framework.arrays import Array
+from framework.errors import InputError
 from framework.estimators.pool import PoolEstimator
 from framework.front import Front
 from framework.libraries.library import Library
@@ -70,9 +71,20 @@ class ParetoEnsemble(PoolEstimator[WeightedEnsemble]):
     max_count: int = 50
 
     def ensemble(self, counts: Sequence[int] | Array) -> WeightedEnsemble:
-        """Return the ensemble with these counts of the models, shape (K,)."""
+        """Return the ensemble with these counts of the models, shape (K,).
+
+        Raises
+        ------
+        InputError
+            They are no candidate of the search: too few counts, a negative one, or none above 0.
+        """
         self._recommended()
-        model: WeightedEnsemble = self._model_of(np.asarray(counts), self.problem_)
+        genome, space = np.asarray(counts), self.problem_.space
+        if genome.shape != (space.d,) or not space.contains(genome[np.newaxis]).all():
+            raise InputError(
+                f"counts: expected {space!r}, one of them or more, found {genome.tolist()}"
+            )
+        model: WeightedEnsemble = self._model_of(genome, self.problem_)
         return model
 
     def _problem_from(self, library: Library) -> EnsembleProblem:

@@ -184,7 +184,8 @@ class PoolEstimator(FrontEstimator[Model]):
         if not isinstance(self.costs, str):
             return self.costs
         if self.costs != "measured" or X is None:
-            raise InputError(f"costs: expected numbers or 'measured', found {self.costs!r}")
+            wanted = "numbers, with predictions alone" if X is None else "numbers or 'measured'"
+            raise InputError(f"costs: expected {wanted}, found {self.costs!r}")
         return self._measured(X)
 
     def _measured(self, X: Any) -> Any:

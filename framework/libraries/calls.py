@@ -466,7 +466,7 @@ def refuse_gaps(
     if gaps[worst].any():
         raise InputError(
             f"{expected}, found none of {ids[worst]!r} for {gaps[worst].sum()} records (record "
-            f"{int(gaps[worst].argmax())} first){hint}"
+            f"{int(gaps[worst].argmax()) + 1} first){hint}"
         )
 
 

@@ -147,6 +147,9 @@ def test_models_that_are_not_fitted_are_measured_out_of_fold(copies, frame):
     every = np.repeat(rows, times[rows])
     whole = GaussianNB().fit(values[every], np.asarray(y)[every])
     assert np.array_equal(found.models_["bayes"].theta_, whole.theta_)
+    for counts in ([1], [1, 1, 1], [0, 0], [-1, 2]):
+        with pytest.raises(InputError, match=r"counts: expected counts of 2 items, .* found"):
+            found.ensemble(counts)
     model = found.ensemble([1, 0])
     assert np.array_equal(model.predict_proba(X)[:, 1], whole.predict_proba(values)[:, 1])
     assert not hasattr(models["bayes"], "theta_")  # what was given stays as it was

@@ -55,7 +55,7 @@ def test_a_long_table_is_the_same_table(tmp_path):
     assert read_calls(tmp_path / "long.csv") == calls_of(plain)
     groups = long.assign(group=[1, 2, 3, 1, 4, 3])
     for table, sentence in (
-        (long.drop(index=[4, 5]), r"none of 'large' for 2 records \(record 1 first\)"),
+        (long.drop(index=[4, 5]), r"none of 'large' for 2 records \(record 2 first\)"),
         (pd.concat([long, long[:1]]), "found two of 'small' to r1"),
         (groups, "expected one group of each record, found two of r2"),
     ):
