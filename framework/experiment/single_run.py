@@ -9,7 +9,7 @@ import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -123,6 +123,7 @@ def evaluator_for(
         yield evaluator, lambda: " then ".join(used if workers == "auto" else used[-1:])
 
 
+@dataclass(eq=False, repr=False)
 class SingleRun:
     """A single run in its directory, started or resumed, as a context manager.
 
@@ -161,34 +162,27 @@ class SingleRun:
         The directory holds another run, or cannot be written.
     """
 
-    driver: Driver
-    _evidence: Evidence | None = None  # what resamples tell of the finished search, if anything
+    config: RunConfig
+    problem: Problem
+    run_dir: RunDir
+    evaluator: Evaluator
+    _: KW_ONLY
+    callbacks: Sequence[Callback] = ()
+    evaluated_by: Callable[[], str] = lambda: "serial"
+    about: Mapping[str, Any] = field(default_factory=dict)
+    report: Callable[[str], None] = print
+    stopping_criterion: StoppingCriterion | None = None
+    alternatives: bool = True
+    driver: Driver = field(init=False)
+    _evidence: Evidence | None = field(init=False, default=None)  # of the finished search
 
-    def __init__(
-        self,
-        config: RunConfig,
-        problem: Problem,
-        run_dir: RunDir,
-        evaluator: Evaluator,
-        *,
-        callbacks: Sequence[Callback] = (),
-        evaluated_by: Callable[[], str] = lambda: "serial",
-        about: Mapping[str, Any] | None = None,
-        report: Callable[[str], None] = print,
-        stopping_criterion: StoppingCriterion | None = None,
-        alternatives: bool = True,
-    ) -> None:
-        self._config, self._problem, self._run_dir = config, problem, run_dir
-        self._evaluator, self._callbacks, self._evaluated_by = evaluator, callbacks, evaluated_by
-        self._about, self._report = about or {}, report
-        self._stopping_criterion, self._alternatives = stopping_criterion, alternatives
-        self._roles = config.roles(problem)
-        self._algorithm = config.algorithm.make(problem, self._roles, config.seed)
-        self._stack = ExitStack()
-        self._last = LastProgress()
+    def __post_init__(self) -> None:
+        self._roles = self.config.roles(self.problem)
+        self._algorithm = self.config.algorithm.make(self.problem, self._roles, self.config.seed)
+        self._stack, self._last = ExitStack(), LastProgress()
 
     def __enter__(self) -> SingleRun:
-        config, problem, run_dir = self._config, self._problem, self._run_dir
+        config, problem, run_dir = self.config, self.problem, self.run_dir
         identity = config.identity() | {"problem.fingerprint": problem.fingerprint}
         self._report_needs()
         owner = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
@@ -208,19 +202,19 @@ class SingleRun:
             run_dir.summary_file.unlink(missing_ok=True)  # it is running again
             run_dir.write_config(config)
             size = {"evaluations_per_generation": self._algorithm.evaluations_per_generation}
-            run_dir.write_about(problem, self._roles, **size, **self._about)
+            run_dir.write_about(problem, self._roles, **size, **self.about)
             self._report_start()
-            self._interruption = stack.enter_context(closing(Interruption(self._report)))
+            self._interruption = stack.enter_context(closing(Interruption(self.report)))
             progress_log = ProgressLog(run_dir.progress_log_file)
             self.driver = Driver(
                 problem,
                 self._algorithm,
-                self._evaluator,
+                self.evaluator,
                 budget=config.budget,
                 journal=self._journal,
                 checkpoints=checkpoints,
-                callbacks=[self._last, progress_log, *self._callbacks, self._interruption],
-                stopping_criterion=self._stopping_criterion,
+                callbacks=[self._last, progress_log, *self.callbacks, self._interruption],
+                stopping_criterion=self.stopping_criterion,
             )
             self._stack = stack.pop_all()
         return self
@@ -232,24 +226,24 @@ class SingleRun:
             stopped = kind is not None and issubclass(kind, KeyboardInterrupt | Exception)
             # until the journal is replayed, the search has not got to where the run was
             if stopped and self.driver.replay.over and self._journal.n_batches:
-                front = Front.from_journal(self._journal, self._roles, self._problem.gene_names)
+                front = Front.from_journal(self._journal, self._roles, self.problem.gene_names)
                 self._write(front, INTERRUPTED)
 
     def conclude(self, front: Front) -> dict[str, Any]:
         """Write the results of a search that has ended; return the summary."""
         progress = self._last.progress
         if progress.evaluations < self._evaluations_before:
-            self._report(
+            self.report(
                 f"warning: the front is that of the first {progress.evaluations:,} of "
                 f"{self._evaluations_before:,} evaluated rows: the run ends there now "
                 f"({progress.stopped})"
             )
         failed = progress.stopped == "failures" or 0 < progress.evaluations == progress.failed
         status = FAILED if failed else DONE
-        return self._write(completed(front, self._problem, self._config.seed), status, ended=True)
+        return self._write(completed(front, self.problem, self.config.seed), status, ended=True)
 
     def _write(self, front: Front, status: str, *, ended: bool = False) -> dict[str, Any]:
-        config, problem, run_dir = self._config, self._problem, self._run_dir
+        config, problem, run_dir = self.config, self.problem, self.run_dir
         progress, outcome = self._last.progress, self._algorithm.outcome()
         summary: dict[str, Any] = {
             "status": status,
@@ -263,14 +257,14 @@ class SingleRun:
             "evaluations": progress.evaluations,
             "rows_failed": progress.failed,
             "wall_s": round(progress.seconds, 3),
-            "evaluated_by": self._evaluated_by(),
+            "evaluated_by": self.evaluated_by(),
             "indicators": {"hypervolume": front.hypervolume()},
             "front_size": len(front),
             "versions": versions(),
             "distinct_evaluations": self._journal.distinct_genomes(),
-            "incidents": dict(self._evaluator.incidents()),
+            "incidents": dict(self.evaluator.incidents()),
         }
-        scoring = self._evaluator.seconds()
+        scoring = self.evaluator.seconds()
         if scoring is not None:
             summary |= {"evaluation_s": round(scoring, 3)}
         summary |= {"findings": dict(outcome.findings)}
@@ -282,10 +276,10 @@ class SingleRun:
             started = time.perf_counter()
             fronts, summary["expected"] = self._expected(fronts)
             summary["expected_s"] = round(time.perf_counter() - started, 3)
-            if self._evidence is not None and self._alternatives:
+            if self._evidence is not None and self.alternatives:
                 from framework.experiment.alternatives import with_alternatives
 
-                evidence, report = self._evidence, self._report
+                evidence, report = self._evidence, self.report
                 summary |= with_alternatives(problem, fronts[0], evidence, report)
         run_dir.write_front(fronts[0])
         results = [run_dir.front_file]
@@ -307,24 +301,24 @@ class SingleRun:
         from framework.experiment.expected import beside_of, evidence, with_expected
         from framework.experiment.resamples import keep_resamples
 
-        self._run_dir.resamples_file.unlink(missing_ok=True)  # of an earlier front
-        kind = self._config.problem.kind
+        self.run_dir.resamples_file.unlink(missing_ok=True)  # of an earlier front
+        kind = self.config.problem.kind
         try:
-            seed, problem = self._config.seed, self._problem
-            beside = beside_of(self._config.algorithm, fronts[0], problem, seed)
+            seed, problem = self.config.seed, self.problem
+            beside = beside_of(self.config.algorithm, fronts[0], problem, seed)
             batches = self._journal.evaluations()
             self._evidence = resampled = evidence(batches, problem, seed, beside)
         except InputError as error:
             return list(fronts), {"unknown": str(error)}
-        if resampled is None and not isinstance(self._problem, Deployable):
+        if resampled is None and not isinstance(self.problem, Deployable):
             return list(fronts), {}  # no classifiers: there are no new records
         if resampled is None:
             why = f"problem {kind!r} does not say what each record contributes to these metrics"
             why = why if len(fronts[0]) else "the front is empty"
             return list(fronts), {"unknown": why}
         first, about = with_expected(fronts[0], resampled)
-        about["remains"] = [self._problem.remains] if self._problem.remains else []
-        keep_resamples(self._run_dir, first, resampled)
+        about["remains"] = [self.problem.remains] if self.problem.remains else []
+        keep_resamples(self.run_dir, first, resampled)
         expected = [first]
         for front in fronts[1:]:
             inside = len(front) and np.isin(front.ids, first.ids).all()
@@ -336,7 +330,7 @@ class SingleRun:
 
     def _report_needs(self) -> None:
         """Report what the run will need; refuse one that needs more memory than there is."""
-        config, problem, report = self._config, self._problem, self._report
+        config, problem, report = self.config, self.problem, self.report
         candidates = candidates_of(config, self._algorithm)
         needs = estimate(problem, self._algorithm, candidates)
         refuse_too_large(needs.memory, config.memory_limit, "needed at its peak")
@@ -344,18 +338,18 @@ class SingleRun:
             report(f"memory: about {needs.memory / 1e9:,.1f} GB at the peak")
         if warning := memory_warning(needs.more):
             report(f"warning: {warning}")
-        begun = self._run_dir.journal_file.exists()
+        begun = self.run_dir.journal_file.exists()
         if not begun and (line := needs.time(problem.component_name)):
             report(f"first generation: {line}")
 
     def _report_start(self) -> None:
         """Report what the algorithm plans, and what is unusual about data and journal."""
         if self._algorithm.plan:
-            self._report(self._algorithm.plan)
-        for note in self._problem.describe().get("notes", ()):
-            self._report(f"warning: {note}")
+            self.report(self._algorithm.plan)
+        for note in self.problem.describe().get("notes", ()):
+            self.report(f"warning: {note}")
         if self._journal.salvaged is not None:
-            self._report(
+            self.report(
                 f"{self._journal.path} was damaged: its first {self._journal.salvaged} batches are "
                 "kept, what was lost is evaluated again"
             )
