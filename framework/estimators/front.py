@@ -235,17 +235,10 @@ class FrontEstimator(BaseEstimator, Chooser, Generic[Model]):  # type: ignore[mi
             )
         return super()._made(source, pick)
 
-    def _evidence(self, problem: Problem, **more: Any) -> Evidence | None:
-        seed, beside = self.random_state, None
-        if self.algorithm_ is not None:
-            algorithm, _ = self._asked(self.problem_)
-            beside = beside_of(algorithm, self._front, self.problem_, seed)
-        return evidence(self._evaluated, problem, seed, beside, **more)
-
     def _with_expected(self) -> Front:
         if self._front.expected is None:
             try:
-                evidence = self._evidence(self.problem_)
+                evidence = self._source().evidence()
             except InputError as error:
                 warnings.warn(f"front_: what to expect is not known: {error}", stacklevel=3)
                 return self._front
@@ -377,7 +370,11 @@ class _Fitted(Source):
         return roles_for(problem, self.front.roles.names, self._of._bounds(problem))
 
     def _evidence(self, problem: Problem, **more: Any) -> Evidence | None:
-        return self._of._evidence(problem, **more)
+        of, beside = self._of, None
+        if of.algorithm_ is not None:
+            algorithm, _ = of._asked(of.problem_)
+            beside = beside_of(algorithm, self.front, of.problem_, self.seed)
+        return evidence(of._evaluated, problem, self.seed, beside, **more)
 
 
 def group_codes(groups: Any, y: Any) -> IntArray | None:

@@ -182,7 +182,7 @@ def test_costs_and_shares_by_class_score_all_designs_again(cls):
     assert same[first].claimed == pytest.approx(search.expected(best=first)[first].claimed)
     if cls is PrunedVoting:  # of all that were evaluated, records of "yes" alone
         share = {"yes": 1 - 1e-6, "no": 1e-6}
-        known, yes = search._evidence(search.problem_), search.problem_.truth()[0] == 1
+        known, yes = search._source().evidence(), search.problem_.truth()[0] == 1
         of_yes = known.resamples.outcomes.metrics(yes[:, None] * 1.0)["accuracy"]
         of_yes = of_yes[: len(known.ids) - known.beside]
         found = search.expected(best="accuracy", prior=share)["accuracy"].claimed

@@ -165,6 +165,6 @@ def test_cascades_are_chosen_from_more_than_was_evaluated():
     X, y = noise(1)
     search = ParetoCascade(trees(4), costs=[1, 2, 4, 8], verbose=False).fit(X, y)
     assert isinstance(search._front, Front)
-    found = search._evidence(search.problem_)
+    found = search._source().evidence()
     assert found is not None
     assert found.beside > 30
