@@ -207,7 +207,7 @@ def execute(
                 ):
                     summary = run.conclude(run.driver.run())
             else:
-                from framework.experiment.repeats import run_repeats  # it needs data frames
+                from framework.experiment.many_runs import run_repeats  # it needs data frames
 
                 for repeat in run_dir.children():
                     if repeat.about_file.is_file():

@@ -20,9 +20,8 @@ from framework.experiment.estimate import candidates_of
 from framework.experiment.execute import Options, conclude, followed, uid_of
 from framework.experiment.export import champions
 from framework.experiment.grid import Grid, PlannedRun
-from framework.experiment.many_runs import Problems, has_ended, run_many
+from framework.experiment.many_runs import Problems, has_ended, run_many, seconds_of
 from framework.experiment.options import ProblemOptions
-from framework.experiment.repeats import seconds_of
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import DONE, FAILED, INTERRUPTED
 from framework.files import write_whole

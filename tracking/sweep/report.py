@@ -13,7 +13,7 @@ from optuna.trial import FrozenTrial
 
 from framework.arrays import BoolArray, FloatArray
 from framework.cli.results import Table
-from framework.experiment.repeats import seconds_of
+from framework.experiment.many_runs import seconds_of
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import versions
 from framework.files import write_whole

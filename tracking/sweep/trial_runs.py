@@ -12,8 +12,7 @@ from typing import Any
 from framework.errors import ParetolabError
 from framework.experiment.config import RunConfig
 from framework.experiment.grid import repeats_of
-from framework.experiment.many_runs import Problems, has_ended, run_arguments
-from framework.experiment.repeats import conclude_repeats
+from framework.experiment.many_runs import Problems, conclude_repeats, has_ended, run_arguments
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import FAILED, INTERRUPTED, SingleRun
 from framework.machine import no_result, reason_of
