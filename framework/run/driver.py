@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from math import inf
 from typing import NamedTuple
 
@@ -131,7 +131,7 @@ def search(
         evaluator,
         budget=budget,
         journal=journal,
-        checkpoints=checkpoints,
+        checkpoints=Checkpoints() if checkpoints is None else checkpoints,
         callbacks=callbacks,
         stopping_criterion=stopping_criterion,
     )
@@ -145,6 +145,7 @@ class PendingBatch(NamedTuple):
     evaluated: Evaluated | None  # the values, if it was evaluated at once; else they are awaited
 
 
+@dataclass(eq=False, repr=False)
 class Driver:
     """Runs a search: propose, evaluate, write to the journal, learn, until the budget is spent.
 
@@ -184,22 +185,18 @@ class Driver:
         The Pareto front of the evaluations that the algorithm has learned from.
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        algorithm: Algorithm,
-        evaluator: Evaluator,
-        *,
-        budget: Budget,
-        journal: Journal | None = None,
-        checkpoints: Checkpoints | None = None,
-        callbacks: Sequence[Callback] = (),
-        stopping_criterion: StoppingCriterion | None = None,
-    ) -> None:
-        self.problem, self.algorithm, self.evaluator = problem, algorithm, evaluator
-        self.budget, self.callbacks = budget, callbacks
-        self.checkpoints = Checkpoints() if checkpoints is None else checkpoints
-        self.stopping_criterion = stopping_criterion
+    problem: Problem
+    algorithm: Algorithm
+    evaluator: Evaluator
+    _: KW_ONLY
+    budget: Budget
+    journal: Journal | None = None
+    checkpoints: Checkpoints = field(default_factory=Checkpoints)
+    callbacks: Sequence[Callback] = ()
+    stopping_criterion: StoppingCriterion | None = None
+
+    def __post_init__(self) -> None:
+        algorithm, journal = self.algorithm, self.journal
         self.per_generation = algorithm.evaluations_per_generation
         self.n_batches = self.n_proposed = self.n_evaluated = self.n_failed = 0
         self.generation = -1
