@@ -102,24 +102,19 @@ def new_run(config: RunConfig, out: str | None, **more: str) -> Iterator[RunDir]
 @contextmanager
 def _made(path: Path | None, name: str, files: Mapping[str, str]) -> Iterator[RunDir]:
     """Make a directory, the first free one of a name where no path is given."""
-    numbers = count(1)
+    near = Path("runs") if path is None else path.parent
+    numbered = (near / f"{name}-{number:03d}" for number in count(1))
+    places = [path] if path is not None else (free for free in numbered if not free.exists())
 
     def place(whole: Path) -> Path:
-        while True:
-            free = whole.with_name(f"{name}-{next(numbers):03d}") if path is None else path
-            if path is None and free.exists():
-                continue
+        for free in places:
             try:
-                os.rename(whole, free)
-            except OSError as error:
+                return whole.rename(free)
+            except OSError:
                 if not free.exists():
                     raise
-                if path is not None:  # another process was quicker, as it may be for the next name
-                    raise _occupied(path) from error
-            else:
-                return free
+        raise _occupied(near / name if path is None else path)  # another process was quicker
 
-    near = Path("runs") if path is None else path.parent
     missing = [above for above in (near, *near.parents) if not above.exists()]
     try:
         with new_directory(files, near, place) as folder:
