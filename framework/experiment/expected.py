@@ -147,14 +147,11 @@ def evidence(
     pieces = [piece for batch in batches if len(piece := batch.take(batch.ok))]
     if not pieces:
         return None
-    ids = np.concatenate([piece.ids for piece in pieces])
-    X = np.concatenate([piece.X for piece in pieces])
-    check_genomes(problem, X, "the journal")
+    rows = Evaluated.concat(pieces)  # in the order of their ids
+    check_genomes(problem, rows.X, "the journal")
     # each design once, as its first candidate
-    order = np.argsort(ids)
-    _, first = np.unique(row_codes(X[order]), return_index=True)
-    order = order[np.sort(first)]
-    ids, X = ids[order], np.ascontiguousarray(X[order])
+    rows = rows.take(np.sort(np.unique(row_codes(rows.X), return_index=True)[1]))
+    ids, X, values = rows.ids, np.ascontiguousarray(rows.X), dict(rows.values)
     # designs that were not evaluated follow, with ids of their own; resamples have their metrics
     others = X[:0] if beside is None else beside.designs(problem, X)
     X = np.concatenate([X, others])
@@ -173,10 +170,6 @@ def evidence(
     if shares is not None:
         weights = class_weights(problem, shares, outcomes)
         outcomes, refits = WeightedOutcomes(outcomes, weights), partial(_weighted, problem, weights)
-    values = {
-        name: np.concatenate([piece.values[name] for piece in pieces])[order]
-        for name in pieces[0].values
-    }
     searched = len(others) if beside is not None and beside.searched else 0
     resamples = Resamples(outcomes, seed, searched=searched)
     if len(others):
