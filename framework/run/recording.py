@@ -37,14 +37,13 @@ class JournalReplay:
         self._path = "" if journal is None else journal.path
         self._rows = Evaluated.concat(batches) if batches else None
         self._taken = 0
-        self._left = 0 if self._rows is None else len(self._rows)
         if self._rows is not None and (np.diff(self._rows.ids) == 0).any():
             raise JournalError(f"{self._path}: expected each row once, found one twice")
 
     @property
     def over(self) -> bool:
         """Whether everything in the journal was replayed."""
-        return self._left == 0
+        return self._rows is None or self._taken == len(self._rows)
 
     def take(self, first: int, X: Array) -> Evaluated | None:
         """Return the known evaluations among ``first``, ``first + 1``, ... with genomes ``X``.
@@ -54,7 +53,7 @@ class JournalReplay:
         JournalError
             The journal has other genomes, or evaluations before ``first`` that were not taken.
         """
-        if self._rows is None or not self._left:
+        if self._rows is None or self.over:
             return None
         start, stop = np.searchsorted(self._rows.ids, [first, first + len(X)]).tolist()
         if start != self._taken:
@@ -71,7 +70,6 @@ class JournalReplay:
                 f"{self._path}: expected at row {rows.ids[~same][0]} the genomes that this "
                 "algorithm asks for, found others: the journal was written by another version"
             )
-        self._left -= len(rows)
         self._taken += len(rows)
         return rows
 
