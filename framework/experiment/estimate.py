@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -47,7 +46,7 @@ class Estimate:
         """Return a line on the time to the first generation; empty where it is short."""
         if self.seconds < _WORTH_SAYING:
             return ""
-        about = timedelta(seconds=_rounded(self.seconds))
+        about = timedelta(seconds=float(f"{self.seconds:.2g}"))
         return f"{self.parts:,} {name} to build, about {about} of one processor (h:mm:ss)"
 
 
@@ -143,12 +142,6 @@ def _first(algorithm: Algorithm) -> Array | None:
             break
         pieces.append(X)
     return np.concatenate(pieces) if pieces else None
-
-
-def _rounded(seconds: float) -> int:
-    """Return a number of seconds to two digits: it is an estimate."""
-    unit: int = 10 ** max(0, math.floor(math.log10(seconds)) - 1)
-    return unit * round(seconds / unit)
 
 
 def built_first(put_off: Sequence[str]) -> list[tuple[str, str]]:
