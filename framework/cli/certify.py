@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,6 @@ from framework.cli.results import Result, Table, json_argument
 from framework.cli.tables import MOST_ROWS, cell, written
 from framework.errors import InputError
 from framework.experiment.certification import Certification, Tested, certify
-from framework.experiment.config import RunConfig
 from framework.experiment.export import export, load_problem, problem_options
 from framework.experiment.run_dir import RunDir
 from framework.front import Front
@@ -64,19 +62,20 @@ class Certify:
         from framework.data.tables import OTHER
 
         run_dir = finished(args.directory)
-        dataset = _data(run_dir.config()).get("dataset") or {}
+        section = _data(run_dir)
+        dataset = getattr(section, "dataset", None)
         front, problem = run_dir.front(), load_problem(run_dir)
         proof = certify(
             problem,
             front,
             read_frame(Path(args.data), _options(problem, front)),
-            args.target or str(dataset.get("target", "target")),
+            args.target or str(getattr(dataset, "target", "target")),
             args.where,
             delta=args.delta,
             best=args.best,
             place=args.data,
-            group=_group(run_dir, problem),
-            other=OTHER if dataset.get("merge_rare") else "",
+            group=_group(section, problem),
+            other=OTHER if getattr(dataset, "merge_rare", 0) else "",
         )
         limits = " and ".join(args.where)
         if not proof.certified:
@@ -147,19 +146,20 @@ def _table(front: Front, proof: Certification) -> Table:
     return Table(f"Certified: {count} of the front's {len(front)} solutions{part}", columns)
 
 
-def _data(config: RunConfig) -> Mapping[str, Any]:
+def _data(run_dir: RunDir) -> Any:
     """Return the section with ``dataset`` and ``split``: that of the problem or of its library."""
-    section = config.problem.model_dump()
-    library = section.get("library") or (section.get("calls") or {}).get("library") or {}
-    return library.get("build") or section
+    section = problem_options(run_dir)
+    library = getattr(getattr(section, "calls", section), "library", None)
+    return getattr(library, "build", None) or section
 
 
-def _group(run_dir: RunDir, problem: Problem) -> pd.Series[Any] | None:
+def _group(section: Any, problem: Problem) -> pd.Series[Any] | None:
     """Return the column by which the records of a run were kept together; None without one.
 
     Of a library that the run did not build, its values are not known.
     """
-    if not (_data(run_dir.config()).get("split") or {}).get("group"):
+    split: Any = getattr(section, "split", None)
+    if not getattr(split, "group", None):
         import pandas as pd
 
         from framework.libraries.library import group_of
@@ -169,10 +169,7 @@ def _group(run_dir: RunDir, problem: Problem) -> pd.Series[Any] | None:
         return None if name is None else pd.Series([], name=name, dtype=object)
     from framework.data.datasets import load_table
 
-    section: Any = problem_options(run_dir)
-    library = getattr(getattr(section, "calls", section), "library", None)
-    section = section if library is None else library.build
-    return load_table(section.dataset, aside=section.split.columns).aside[section.split.group]
+    return load_table(section.dataset, aside=split.columns).aside[split.group]
 
 
 def _refusal(front: Front, proof: Certification, limits: str, delta: float) -> str:
