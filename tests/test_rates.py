@@ -15,7 +15,6 @@ from framework.answers import AnswerOutcomes, Answers, Records, measured
 from framework.data.divisions import Subgroups, subgroups_in
 from framework.errors import InputError
 from framework.experiment.config import check
-from framework.libraries.problem import subgroups_of
 from framework.measures import Ratio, each_once, rates
 from tests.made_up_libraries import made_up
 from tests.multistage.data import genomes, problem_of
@@ -302,7 +301,7 @@ def test_a_subgroup_of_a_library_is_a_column_of_the_data_that_it_is_built_of():
     raw = {"library": {"path": "somewhere"}, "subgroup": "sex"}
     config = check(PruningConfig, raw, "problem")
     with pytest.raises(InputError, match=r"expected together with problem.library.build"):
-        subgroups_of(config.library, config.subgroup)
+        PruningProblem.from_config(config)
 
 
 def test_a_rate_that_is_asked_for_twice_is_there_once():

@@ -145,9 +145,14 @@ class LibraryProblem(AnsweringProblem, Deployable):
         InputError
             Something is wrong with the library or with another key.
         """
-        from framework.libraries.build import obtain_library  # not needed by workers
+        # not needed by workers
+        from framework.libraries.build import obtain_library
+        from framework.libraries.training import record_subgroups
 
         section = measured_as(config.library, config.measure)
+        subgroups: Sequence[Subgroups] = ()
+        if config.subgroup is not None:  # before anything is trained
+            subgroups = record_subgroups(section.build, config.subgroup, "problem.library.build")
         library = obtain_library(section, check_classes=cls.check_classes)
         if models is not None:
             library = library.first(models)
@@ -159,7 +164,7 @@ class LibraryProblem(AnsweringProblem, Deployable):
             positive=positive,
             costs=config.costs,
             rates=config.rates,
-            subgroups=subgroups_of(section, config.subgroup),
+            subgroups=subgroups,
             **options,
         )
         problem.built = section.build
@@ -222,27 +227,6 @@ def _answered_records(
             part="test",
         )
     return {"search": searched, "test": test}
-
-
-def subgroups_of(section: LibrarySection, column: str | None) -> tuple[Subgroups, ...]:
-    """Return the subgroups of the validation and the test records of a library; empty for none.
-
-    Raises
-    ------
-    InputError
-        The library is not built here, so that its records are not at hand, or they have no such
-        column.
-    """
-    if column is None:
-        return ()
-    if section.build is None:
-        raise InputError(
-            "problem.subgroup: expected together with problem.library.build, found a library that "
-            "is read, which has no columns; give build beside path"
-        )
-    from framework.libraries.training import record_subgroups  # not needed by workers
-
-    return record_subgroups(section.build, column, "problem.library.build")
 
 
 def known_records(

@@ -167,14 +167,22 @@ def prepare(config: BuildConfig, where: str) -> Prepared:
     return Prepared(data, encoder, example, about)
 
 
-def record_subgroups(config: BuildConfig, column: str, where: str) -> tuple[Subgroups, Subgroups]:
+def record_subgroups(
+    config: BuildConfig | None, column: str, where: str
+) -> tuple[Subgroups, Subgroups]:
     """Return the subgroups of the rows of a library's validation table, and of its test records.
 
     Raises
     ------
     InputError
-        The data have no such column, or it does not divide the records into subgroups.
+        The data have no such column, or it does not divide the records into subgroups; or the
+        library is not built here, so that its records are not at hand.
     """
+    if config is None:
+        raise InputError(
+            "problem.subgroup: expected together with problem.library.build, found a library that "
+            "is read, which has no columns; give build beside path"
+        )
     table = _table(config, where, column)
     subgroups, parts = subgroups_in(table.aside[column]), _parts(table, config, where)
     of_table, of_test = (
