@@ -44,7 +44,7 @@ from framework.analysis.choose import choose
 from framework.analysis.compare import Claim, Page
 from framework.analysis.report import claims_table
 from framework.arrays import Array, FloatArray
-from framework.errors import InputError, ParetolabError
+from framework.errors import InputError, ParetolabError, first_line
 from framework.experiment.config import RunConfig, TrackingConfig, changed, load_config
 from framework.experiment.single_run import make_problem
 from framework.front import Front
@@ -448,16 +448,10 @@ def log(
         client.set_terminated(run.info.run_id)
         mark.write_text(page, encoding="utf-8")
     except Exception as error:  # whatever the store raises
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        print(f"not logged to MLflow: {reason}", file=sys.stderr)
+        print(f"not logged to MLflow: {first_line(error)}", file=sys.stderr)
 
 
-FIGURES = {
-    "threshold": threshold,
-    "landscape": landscape,
-    "neighbours": neighbours,
-    "elites": elites,
-}
+FIGURES = {draw.__name__: draw for draw in (threshold, landscape, neighbours, elites)}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

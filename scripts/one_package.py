@@ -59,30 +59,20 @@ def build_wheel(
     config_settings: Any = None,
     metadata_directory: str | None = None,
 ) -> str:
-    """Build the wheel with setuptools and move its packages below one (PEP 517).
-
-    Returns
-    -------
-    str
-        The file name of the wheel.
-    """
+    """Build the wheel with setuptools, its packages below one (PEP 517); return its file name."""
     ours = own_files()
     with TemporaryDirectory(prefix="paretolab-wheel-") as folder:
         name: str = build_meta.build_wheel(folder, config_settings)
-        paths = [path for path in _configurations() if ours is None or path.as_posix() in ours]
+        # the configurations are not part of a package in the repository
+        listed = sorted(Path("configs").glob("**/*.yaml"))
+        paths = [path for path in listed if ours is None or path.as_posix() in ours]
         more = {f"{PACKAGE}/{path.as_posix()}": path.read_bytes() for path in paths}
         _move_below_one_package(Path(folder) / name, Path(wheel_directory) / name, more, ours)
     return name
 
 
 def build_sdist(sdist_directory: str, config_settings: Any = None) -> str:
-    """Build the source archive with setuptools and remove files that git does not track (PEP 517).
-
-    Returns
-    -------
-    str
-        The file name of the archive.
-    """
+    """Build the source archive with setuptools, of files that git tracks; return its file name."""
     ours = own_files()
     with TemporaryDirectory(prefix="paretolab-sdist-") as folder:
         name: str = build_meta.build_sdist(folder, config_settings)
@@ -141,11 +131,6 @@ def rewritten(text: str, modules: Iterable[str]) -> str:
     text = _MODULE.sub(placed, text)
     # imports from a package itself, such as `from framework import registry`, are still left
     return _IMPORT.sub(rf"\1{PACKAGE}.", text)
-
-
-def _configurations() -> list[Path]:
-    """Return the configurations, which are not part of a package in the repository."""
-    return sorted(Path("configs").glob("**/*.yaml"))
 
 
 def _move_below_one_package(

@@ -58,16 +58,22 @@ def shares_of(front: Front) -> FloatArray | None:
     return np.asarray((front.losses - low) / (high - low))
 
 
-def hull_corners(front: Front, reference: FloatArray | None) -> IntArray:
-    """Return the positions of the solutions that are corners of the hull with reference points.
+def hull_with(front: Front, reference: FloatArray | None) -> tuple[FloatArray, IntArray]:
+    """Return a front's losses with reference points, scaled as by :func:`shares_of`, and facets.
 
-    It is empty unless there are reference points and three bounded objectives: only then are the
-    corners better than the other solutions.
+    There are no facets unless there are reference points and three bounded objectives: only then
+    are the corners of the hull better than the other solutions.
     """
     shares = shares_of(front)
     if shares is None or shares.shape[1] != 3 or reference is None or not len(reference):
-        return np.zeros(0, dtype=np.int64)
-    corners = np.unique(facing_hull(np.concatenate([shares, reference])))
+        return np.zeros((0, 3)), np.zeros((0, 3), dtype=np.int64)
+    points = np.concatenate([shares, reference])
+    return points, facing_hull(points)
+
+
+def hull_corners(front: Front, reference: FloatArray | None) -> IntArray:
+    """Return the positions of the solutions that are corners of the hull with reference points."""
+    corners = np.unique(hull_with(front, reference)[1])
     return corners[corners < len(front)]
 
 

@@ -19,7 +19,7 @@ from scipy.special import expit, softmax
 
 from framework import registry
 from framework.arrays import Array, FloatArray
-from framework.errors import InputError, first_line
+from framework.errors import InputError, damaged, first_line
 from framework.extras import missing
 from framework.models.boosted import ALWAYS, PARAMETERS, BoostedTrees
 from framework.models.calibration import CalibratedProbability, Calibration
@@ -431,12 +431,8 @@ def read_classifier(files: ModelFiles, name: str, classes: Any) -> Any:
 
 def _read_calibrated(files: ModelFiles, name: str, classes: Any) -> CalibratedProbability:
     plain = files.read_json(name)
-    try:
+    with damaged(name, "a calibrated classifier"):
         base, calibration = str(plain["base"]), Calibration.from_json(plain["calibration"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"{name}: expected a calibrated classifier, found it damaged ({error})"
-        ) from error
     if base.endswith(_CALIBRATED):
         raise InputError(f"{name}: expected another file with its classifier, found {base}")
     return CalibratedProbability(read_classifier(files, base, classes), calibration, classes)

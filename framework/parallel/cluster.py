@@ -58,14 +58,11 @@ class Cluster:
     ----------
     workers : int or None
         How many workers to request; None for as many as there is room for at any time.
-    room : int
-        How many of them there is room for now.
     description : str
         Where Ray runs and how many workers there are, for the user.
     """
 
     workers: int | None
-    room: int
     description: str
 
 
@@ -112,14 +109,14 @@ def cluster(
             yield _granted(workers, settings, description)
         return
     with _start(workers, settings) as description:
-        granted = _granted(workers, settings, description)
-        if not granted.room:
+        room = _room(workers, settings)
+        if not room:
             raise ClusterError(
                 "cluster.resources: expected what this machine has, found "
                 f"{settings.resources.shape()}; take less, or join a cluster with --address, "
                 f"{OR_SERIAL}"
             )
-        yield Cluster(granted.room, granted.room, description.format(_count(granted.room)))
+        yield Cluster(room, description.format(_count(room)))
 
 
 def _ray() -> Any:
@@ -131,16 +128,18 @@ def _count(workers: int) -> str:
     return f"{workers} worker{'s' if workers != 1 else ''}"
 
 
-def _granted(workers: int | None, config: ClusterConfig, description: str) -> Cluster:
-    """Return the cluster with the workers to request and those that there is room for now."""
+def _room(workers: int | None, config: ClusterConfig) -> int:
+    """Return how many of the workers there is room for now."""
     capacity = Nodes(config.resources).capacity()
-    room = capacity if workers is None else min(workers, capacity)
-    text = _count(room) if workers is None else _count(workers)
-    if workers is None:
-        text += " now"
-    elif room < workers:
-        text += f", room for {room} now"
-    return Cluster(workers, room, description.format(text))
+    return capacity if workers is None else min(workers, capacity)
+
+
+def _granted(workers: int | None, config: ClusterConfig, description: str) -> Cluster:
+    """Return a cluster that was there before; its description says for how many there is room."""
+    room = _room(workers, config)
+    text = f"{_count(room)} now" if workers is None else _count(workers)
+    text += f", room for {room} now" if workers is not None and room < workers else ""
+    return Cluster(workers, description.format(text))
 
 
 @cache

@@ -205,15 +205,11 @@ class WorkerPool:
         for slot in pending[: max(0, len(self._slots) - wanted)]:
             self._remove(slot)
         for _ in range(wanted - len(self._slots)):
-            self._start_worker()
-
-    def _start_worker(self) -> None:
-        """Start a worker; it gets tasks once it answers."""
-        avoided = self._nodes.avoided()
-        actor = self._class.options(**self._nodes.options(avoided)).remote([self._held])
-        slot = WorkerSlot(actor, avoided)
-        self._slots.append(slot)
-        self._requests[slot.actor.ready.remote()] = slot, None
+            avoided = self._nodes.avoided()
+            actor = self._class.options(**self._nodes.options(avoided)).remote([self._held])
+            slot = WorkerSlot(actor, avoided)
+            self._slots.append(slot)
+            self._requests[actor.ready.remote()] = slot, None  # it gets tasks once it answers
 
     def _poll(self) -> None:
         """Check the workers, but not too often: replace, resize, warn, repeat late requests."""

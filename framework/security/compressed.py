@@ -114,13 +114,8 @@ def array_of(content: bytes) -> Array:
         The content is damaged, holds objects, or has another size than its header says.
     """
     stream = BytesIO(content)
-    shape, fortran, dtype = _header(stream)
-    count = math.prod(shape)
-    if len(content) - stream.tell() != count * dtype.itemsize:
-        raise ValueError(
-            f"{len(content) - stream.tell()} bytes where its header says {dtype} of shape {shape}"
-        )
-    array = np.frombuffer(content, dtype, count=count, offset=stream.tell())
+    shape, fortran, dtype = _header(stream, len(content))
+    array = np.frombuffer(content, dtype, count=math.prod(shape), offset=stream.tell())
     return np.array(array.reshape(shape, order="F" if fortran else "C"))
 
 
@@ -134,10 +129,9 @@ def mapped(path: Path) -> Array:
     OSError
     """
     with open_regular(path) as file:
-        shape, fortran, dtype = _header(file)
-        size, start = os.fstat(file.fileno()).st_size - file.tell(), file.tell()
-        if size != math.prod(shape) * dtype.itemsize:
-            raise ValueError(f"{size} bytes where its header says {dtype} of shape {shape}")
+        whole = os.fstat(file.fileno()).st_size
+        shape, fortran, dtype = _header(file, whole)
+        start, size = file.tell(), whole - file.tell()
         if size > ARRAY_BYTES:
             raise ValueError(f"more than {ARRAY_BYTES:,} bytes")
         order: Literal["F", "C"] = "F" if fortran else "C"
@@ -169,13 +163,14 @@ def arrays_of(content: bytes, most: int) -> dict[str, Array]:
         return {name.removesuffix(".npy"): array_of(member(file, name)) for name in file.namelist()}
 
 
-def _header(stream: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+def _header(stream: BinaryIO, whole: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """Return shape, whether in Fortran order, and dtype; leave the stream where the data begin.
 
     Raises
     ------
     ValueError
-        There is no valid header, or the dtype does not hold plain values.
+        There is no valid header, the dtype does not hold plain values, or the ``whole`` file is
+        not as large as its header says.
     """
     try:
         version = np.lib.format.read_magic(stream)
@@ -190,6 +185,9 @@ def _header(stream: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     plain = all(field.kind in _KINDS and field.subdtype is None for field in fields)
     if not plain or dtype.itemsize == 0 or min(shape, default=0) < 0:
         raise ValueError(f"an array of {dtype}")
+    size = whole - stream.tell()
+    if size != math.prod(shape) * dtype.itemsize:
+        raise ValueError(f"{size} bytes where its header says {dtype} of shape {shape}")
     return shape, fortran, dtype
 
 

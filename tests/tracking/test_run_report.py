@@ -43,7 +43,7 @@ def test_amounts_of_several_orders_of_magnitude_are_drawn_by_ratios(tmp_path):
 def test_a_colour_of_one_value_has_no_others_beside_it(tmp_path):
     data = read_run_data(made_up.finished(tmp_path / "out"))
     figure = Figure()
-    data.front.rows.values[data.axes()[2].metric] = np.ones(len(data.front))
+    data.front.rows.values[data.roles.drawn()[2].metric] = np.ones(len(data.front))
     scatter_front(data, figure, figure.subplots())
     assert figure.axes[1].get_yticks().tolist() == [1.0]
 
@@ -129,9 +129,9 @@ def test_what_breaks_a_constraint_is_not_called_dominated(tmp_path):
 
 def test_what_it_costs_goes_to_the_right(run_dir):
     data = read_run_data(run_dir)
-    assert [o.metric for o in data.axes()] == ["cost", "coverage", "accuracy"]
-    assert data.label(data.axes()[0]) == "cost (cost units)  ↓ better"
-    assert data.label(data.axes()[1]) == "coverage  ↑ better"
+    assert [o.metric for o in data.roles.drawn()] == ["cost", "coverage", "accuracy"]
+    assert data.label(data.roles.drawn()[0]) == "cost (cost units)  ↓ better"
+    assert data.label(data.roles.drawn()[1]) == "coverage  ↑ better"
 
 
 @pytest.mark.quick(1)

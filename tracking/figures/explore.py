@@ -80,7 +80,7 @@ def _content(run_dir: RunDir, data: RunData) -> dict[str, Any]:
             }
         )
     rates = [FALSE_POSITIVES, FALSE_NEGATIVES]
-    x, y = (names.index(o.metric) for o in data.axes()[:2])
+    x, y = (names.index(o.metric) for o in data.roles.drawn()[:2])
     chosen = data.chosen
     return {
         "directory": str(run_dir.path),

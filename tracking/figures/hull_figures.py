@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from framework.analysis.choose import FALSE_NEGATIVES, FALSE_POSITIVES
-from framework.analysis.hulls import facing_hull, shares_of
+from framework.analysis.hulls import facing_hull, hull_with
 from framework.arrays import FloatArray, IntArray
 from framework.experiment.run_dir import RunDir
 from tracking.figures.run_data import RunData
@@ -51,19 +51,11 @@ def read_hull(run_dir: RunDir, data: RunData) -> Hull | None:
 
     It is None without points of reference or three bounded objectives, or if it has no volume.
     """
-    reference = run_dir.anchors()
-    roles = data.roles
-    if reference is None or not len(reference) or len(roles.objectives) != 3 or not len(data.front):
-        return None
-    solutions = shares_of(data.front)
-    if solutions is None:
-        return None
-    low, high = roles.bounds().T
-    shares = np.concatenate([solutions, reference])
-    facets = facing_hull(shares)
+    shares, facets = hull_with(data.front, run_dir.anchors())
     if not len(facets):
         return None
-    return Hull(roles.natural(shares * (high - low) + low), facets, len(data.front))
+    low, high = data.roles.bounds().T
+    return Hull(data.roles.natural(shares * (high - low) + low), facets, len(data.front))
 
 
 def read_error_rates(data: RunData) -> ErrorRates | None:

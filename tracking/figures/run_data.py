@@ -130,10 +130,6 @@ class RunData:
         """Objectives and constraints of the front."""
         return self.front.roles
 
-    def axes(self) -> list[Objective]:
-        """Return the objectives in the order of drawing: x (the cost), y, colour, others."""
-        return list(self.roles.drawn())
-
     def scale(self, objective: Objective) -> Literal["linear", "log"]:
         """Return the scale of an axis: logarithmic for amounts of several orders of magnitude."""
         values = self.front.rows.values[objective.metric]
@@ -146,7 +142,7 @@ class RunData:
 
         A value of 0 is not on a logarithmic axis.
         """
-        pair = self.axes()[:2]
+        pair = self.roles.drawn()[:2]
         points = np.array([alternative.values[o.metric] for o in pair], dtype=np.float64)
         logarithmic = [self.scale(objective) == "log" for objective in pair]
         return points[:, (points[logarithmic] > 0).all(axis=0)]

@@ -41,7 +41,7 @@ def front_png(data: RunData, path: Path) -> None:
     ``explore.html`` shows the others. Light colours are better. Candidates that break a constraint
     are crosses.
     """
-    x, y, *others = data.axes()
+    x, y, *others = data.roles.drawn()
     figure = titled(data.title, data.subtitle, 8.4, 5.6)
     axes = figure.add_subplot()
     looks: tuple[dict[str, Any], ...] = (
@@ -116,7 +116,10 @@ def test_png(data: RunData, path: Path) -> None:
     ):
         name = objective.metric
         searched, unseen = seen[name], test[name]
-        ends = _limits(searched, unseen)
+        both = np.concatenate([searched, unseen])
+        low, high = float(np.nanmin(both)), float(np.nanmax(both))
+        margin = 0.04 * (high - low) or 0.5
+        ends = low - margin, high + margin
         axes.plot(ends, ends, color=GREY, linewidth=1, linestyle="--")
         axes.scatter(searched, unseen, s=18, color=BLUE, alpha=0.7, linewidths=0)
         axes.set(xlim=ends, ylim=ends, box_aspect=1)
@@ -128,11 +131,11 @@ def test_png(data: RunData, path: Path) -> None:
 
 def scatter_front(data: RunData, figure: Figure, axes: Axes) -> None:
     """Draw the front over two objectives, coloured by a third if there is one; light is better."""
-    x, y, *others = (data.front.rows.values[objective.metric] for objective in data.axes())
+    x, y, *others = (data.front.rows.values[objective.metric] for objective in data.roles.drawn())
     if not others:
         axes.scatter(x, y, s=26, color=BLUE, zorder=3, label="front")
         return
-    colour, third = others[0], data.axes()[2]
+    colour, third = others[0], data.roles.drawn()[2]
     points = axes.scatter(
         x,
         y,
@@ -154,7 +157,7 @@ def scatter_front(data: RunData, figure: Figure, axes: Axes) -> None:
 
 def mark_chosen(axes: Axes, data: RunData, label: str) -> None:
     """Mark the chosen solution over the first two objectives."""
-    x, y = (data.front.rows.values[objective.metric] for objective in data.axes()[:2])
+    x, y = (data.front.rows.values[objective.metric] for objective in data.roles.drawn()[:2])
     axes.scatter(
         x[data.position],
         y[data.position],
@@ -182,10 +185,3 @@ def _line(axes: Axes, x: FloatArray, series: FloatArray, colour: str, *, single:
             fontsize=9,
             annotation_clip=False,
         )
-
-
-def _limits(*columns: FloatArray) -> tuple[float, float]:
-    low = min(float(np.nanmin(column)) for column in columns)
-    high = max(float(np.nanmax(column)) for column in columns)
-    margin = 0.04 * (high - low) or 0.5
-    return low - margin, high + margin

@@ -209,7 +209,7 @@ def _setting(value: float) -> str:
 def _front(data: RunData) -> str:
     """Return the section on the solutions, sorted by cost, with the chosen one among them."""
     front, position = data.front, data.position
-    names = list(dict.fromkeys([*(o.metric for o in data.axes()), *front.roles.metrics]))
+    names = list(dict.fromkeys([*(o.metric for o in data.roles.drawn()), *front.roles.metrics]))
     columns = expected_columns(front.roles.metrics)
     wanted = [*(columns[name][0] for name in front.roles.names if name in columns), FIRM, TIED]
     by_column = front.expected or {}

@@ -28,7 +28,9 @@ def system_png(data: RunData, path: Path) -> None:
     height = max(4.2, 1.9 + 0.82 * (len(walk.stages) + 1))
     shown = bool(walk.confusions) and len(walk.classes) <= _MOST_CLASSES
     width = 17.0 if shown else 13.0
-    figure = titled(f"{data.title}: the chosen solution", _subtitle(data), width, height)
+    text = f"Solution {data.chosen.solution} · {data.measured}: {values_of(data)}"
+    text += f" · on test records: {values_of(data, True)}" if data.front.test else ""
+    figure = titled(f"{data.title}: the chosen solution", text, width, height)
     if shown:
         left, right, table = figure.subplots(1, 3, width_ratios=[1.9, 1, 0.75])
         _draw_confusion(table, walk)
@@ -71,12 +73,6 @@ def values_of(data: RunData, unseen: bool = False) -> str:
     return ", ".join(
         f"{display_name(name)} {source[name][data.position]:.4g}" for name in data.roles.names
     )
-
-
-def _subtitle(data: RunData) -> str:
-    assert data.chosen is not None
-    text = f"Solution {data.chosen.solution} · {data.measured}: {values_of(data)}"
-    return f"{text} · on test records: {values_of(data, True)}" if data.front.test else text
 
 
 def _draw_stages(axes: Axes, data: RunData) -> None:
@@ -131,7 +127,7 @@ def _label(number: int, stage: StageWalk) -> str:
 
 
 def _draw_front(figure: Figure, axes: Axes, data: RunData) -> None:
-    x, y = data.axes()[:2]
+    x, y = data.roles.drawn()[:2]
     scatter_front(data, figure, axes)
     mark_chosen(axes, data, "this solution")
     plain_axes(axes, data.label(x), data.label(y))

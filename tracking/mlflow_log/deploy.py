@@ -8,7 +8,7 @@ directory within it, ``artifacts/model``, has its open format, and loading that 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -92,9 +92,14 @@ def save_model(directory: Path, target: Path, **ids: str) -> None:
     ``ids`` are MLflow's ``model_id`` and ``run_id``, if the model is logged.
     """
     import mlflow.pyfunc
-    from mlflow.models import Model
+    from mlflow.models import Model, ModelSignature
+    from mlflow.types import ColSpec, Schema
+    from mlflow.types.schema import AnyType
 
     example, types = example_of(directory)
+    # only the answers have a schema: one of the records would refuse whole numbers, missing values
+    # and missing columns that the model does not read, although the model accepts these
+    columns = [ColSpec(_TYPES.get(t) or AnyType(), name) for name, t in types.items()]
     mlflow.pyfunc.save_model(
         path=str(target),
         mlflow_model=Model(**ids),
@@ -103,16 +108,5 @@ def save_model(directory: Path, target: Path, **ids: str) -> None:
         pip_requirements=[f"{package}=={version(package)}" for package in _REQUIREMENTS],
         input_example=example,
         # without one, MLflow would infer a signature of the records from the example
-        signature=None if example is None else _signature(types),
+        signature=None if example is None else ModelSignature(None, Schema(columns)),
     )
-
-
-def _signature(types: Mapping[str, str]) -> Any:
-    from mlflow.models import ModelSignature
-    from mlflow.types import ColSpec, Schema
-    from mlflow.types.schema import AnyType
-
-    # only the answers have a schema: one of the records would refuse whole numbers, missing values
-    # and missing columns that the model does not read, although the model accepts these
-    columns = [ColSpec(_TYPES.get(t) or AnyType(), name) for name, t in types.items()]
-    return ModelSignature(None, Schema(columns))

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import optuna
 import pandas as pd
-import yaml
 from optuna.trial import FrozenTrial
 
 from framework.arrays import BoolArray, FloatArray
@@ -110,9 +109,8 @@ def write_report(
     if n_best:
         best = plan.config_with(order[0].params)
         best = best.model_copy(update={"name": f"{plan.config.name}-best"})
-        text = yaml.safe_dump(best.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
         note = f"# Trial {order[0].number} of the sweep {plan.config.name}\n"
-        write_whole(out.path / BEST, note + text)
+        write_whole(out.path / BEST, note + best.dump())
     runs = [trial.summary() for trial in out.children()]
     stale = retried(trials)
     failed = [

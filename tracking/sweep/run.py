@@ -14,8 +14,7 @@ from framework.experiment.many_runs import Problems, RunExecutor
 from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import DONE, FAILED, INTERRUPTED
 from framework.files import write_whole
-from framework.problem import Deployable, Problem
-from framework.roles import Roles
+from framework.problem import Deployable
 from framework.security import sqlite_uri
 from tracking.sweep.config import SweepPlan
 from tracking.sweep.report import top_table, write_report
@@ -70,7 +69,11 @@ def run_sweep(plan: SweepPlan, out: RunDir, options: Options) -> tuple[dict[str,
         url = plan.sweep.storage or sqlite_uri(database.absolute())
         name = plan.config.name if plan.sweep.join else f"{plan.config.name}-{uid[:8]}"
         study = stack.enter_context(open_study(plan, url, name, problem.fingerprint))
-        _write_start(plan, out, problem, roles, uid)
+        write_whole(out.sweep_file, plan.dump())
+        about = {"uid": uid, "data": dict(problem.describe()), "trials": plan.sweep.trials}
+        out.write_about(problem, roles, **about)
+        out.write_config(plan.config)  # it comes last and marks a run
+        out.summary_file.unlink(missing_ok=True)  # it is running again
         stack.enter_context(followed(plan.config, out, options, start=True))
         # of a shared study, each process runs one trial at a time
         config = plan.config.model_copy(update={"workers": "serial"} if plan.sweep.join else {})
@@ -191,13 +194,3 @@ class _Trials:
             self._done += 1
             self._study.tell(outcome)
         self._options.ended(EndedTrial(self._done, outcome))
-
-
-def _write_start(plan: SweepPlan, out: RunDir, problem: Problem, roles: Roles, uid: str) -> None:
-    """Write the files that describe the sweep; the configuration comes last and marks a run."""
-    write_whole(out.sweep_file, plan.dump())
-    out.write_about(
-        problem, roles, uid=uid, data=dict(problem.describe()), trials=plan.sweep.trials
-    )
-    out.write_config(plan.config)
-    out.summary_file.unlink(missing_ok=True)  # it is running again

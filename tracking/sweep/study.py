@@ -22,7 +22,7 @@ from optuna.storages import RetryHeartbeatStaleTrialCallback, fail_stale_trials
 from optuna.storages._heartbeat import get_heartbeat_thread, is_heartbeat_enabled
 from optuna.trial import FrozenTrial, TrialState
 
-from framework.errors import InputError, ParetolabError, damaged
+from framework.errors import InputError, ParetolabError, damaged, first_line
 from framework.files import check_database
 from framework.roles import Sense
 from framework.security import expanded, public_uri, redacted
@@ -239,10 +239,8 @@ def _storage(url: str, sweep: SweepConfig) -> optuna.storages.BaseStorage:
         return _connected(expanded(url), sweep)
     except InputError:
         raise
-    except (
-        Exception
-    ) as error:  # a driver may be missing, and drivers have no common class of errors
-        reason = redacted((str(error) or type(error).__name__).splitlines()[0], url)
+    except Exception as error:  # drivers, which may be missing, have no common class of errors
+        reason = redacted(first_line(error), url)
         if isinstance(error, ImportError):
             reason += _GRPC if url.startswith(_PROXY) else _DRIVERS
         raise InputError(

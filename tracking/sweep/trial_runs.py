@@ -134,7 +134,12 @@ class TrialRuns:
             problem = self._problems.of(config)
             trial.write_about(problem, config.roles(problem))
             if config.repeats == 1:
-                self._submit(config, trial, (number, 0), self._criterion(limits))
+                criterion, sweep = None, self._plan.sweep
+                if sweep.prune is not None:
+                    first, at = sweep.directions[0], sweep.prune.at
+                    value = self._meter.on_a_front(first.metric)
+                    criterion = PruningCriterion(value, first.sense, at, limits)
+                self._submit(config, trial, (number, 0), criterion)
                 return
             for run in repeats_of(config):
                 run_config, repeat_dir = run.config, RunDir(trial.path / run.directory)
@@ -171,15 +176,6 @@ class TrialRuns:
         self._executor.submit(key, *run_arguments(config, problem, run_dir, criterion))
         number, repeat = key
         self._under_way[number].add(repeat)
-
-    def _criterion(self, limits: Mapping[int, float]) -> PruningCriterion | None:
-        """Return the criterion that may prune a trial, if ``sweep.prune`` is set."""
-        sweep = self._plan.sweep
-        if sweep.prune is None:
-            return None
-        direction = sweep.directions[0]
-        value = self._meter.on_a_front(direction.metric)
-        return PruningCriterion(value, direction.sense, sweep.prune.at, limits)
 
     def _outcome(self, number: int) -> TrialOutcome:
         """Return the outcome of a trial; without values, its summary says why."""
