@@ -8,7 +8,7 @@ import sqlite3
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from stat import S_ISREG
@@ -151,41 +151,6 @@ LOCK = ".lock"
 
 
 @contextmanager
-def new_directory(
-    files: Mapping[str, str], near: Path, place: Callable[[Path], Path]
-) -> Iterator[Path]:
-    """Create a directory atomically: after a crash it is there whole or not at all.
-
-    The directory is made under a temporary name beside its place, filled and locked, and then
-    renamed. The lock is held from the beginning to the end of the block. Directories that killed
-    processes left behind are removed.
-
-    Parameters
-    ----------
-    files : mapping of str to str
-        The contents of the first files of the directory, by name.
-    near : pathlib.Path
-        The parent folder; it is created if it is missing.
-    place : callable
-        Takes the path of the temporary directory, renames it, and returns the new path.
-
-    Yields
-    ------
-    pathlib.Path
-        The new path of the directory.
-
-    Raises
-    ------
-    OSError
-        It cannot be created, or ``place`` finds another directory in its place.
-    """
-    with room_in(near) as part:
-        for name, content in files.items():
-            write_whole(part / name, content)
-        yield place(part)
-
-
-@contextmanager
 def whole_folder(target: Path, near: Path | None = None) -> Iterator[Path]:
     """Yield an empty folder to be filled, which is moved to ``target`` if the block succeeds.
 
@@ -219,6 +184,7 @@ def whole_folder(target: Path, near: Path | None = None) -> Iterator[Path]:
 def room_in(near: Path, prefix: str = _PART) -> Iterator[Path]:
     """Yield a new folder of this user alone, with its lock held; at the end, remove it if there.
 
+    Filled and then renamed, it is there whole or not at all after a crash; the lock stays held.
     What killed processes left behind is removed, too.
     """
     near.mkdir(parents=True, exist_ok=True)

@@ -94,20 +94,12 @@ class Compare:
 
 def result_of(comparison: Comparison, paths: Sequence[Path]) -> Result:
     """Return the tables, the results of tests, which runs ended early, and the paths of files."""
-    from framework.analysis.report import (
-        early_stops,
-        left_out,
-        means,
-        ranks,
-        verdicts,
-        winners,
-        worth,
-    )
+    from framework.analysis import report
 
     several = len(comparison.methods) > 1
-    best = winners(comparison) if several else None
-    sentences = [] if best is None else verdicts(best)
-    verdict, stops = worth(comparison), early_stops(comparison)
+    best = report.winners(comparison) if several else None
+    sentences = [] if best is None else report.verdicts(best)
+    verdict, stops = report.worth(comparison), report.early_stops(comparison)
     lines = [
         ("judged", comparison.judged),
         *_reference_lines(comparison),
@@ -115,7 +107,7 @@ def result_of(comparison: Comparison, paths: Sequence[Path]) -> Result:
         *test_lines(comparison),
         *(("result", sentence) for sentence in sentences),
         *(("ended early", sentence) for sentence in stops),
-        *(("left out", sentence) for sentence in left_out(comparison)),
+        *(("left out", sentence) for sentence in report.left_out(comparison)),
     ]
     pages = [path for path in paths if path.suffix == ".html"]
     home = pages[0].parent if pages else paths[0].parent.parent
@@ -139,8 +131,8 @@ def result_of(comparison: Comparison, paths: Sequence[Path]) -> Result:
         indicators={name: indicator.better for name, indicator in comparison.indicators.items()},
         result=sentences,
         winners=[] if best is None else best,
-        means=lambda: means(comparison),
-        ranks=lambda: ranks(comparison) if comparison.tests else [],
+        means=lambda: report.means(comparison),
+        ranks=lambda: report.ranks(comparison) if comparison.tests else [],
         ended_early=stops,
         unsolved=comparison.unsolved,
         runs=comparison.frame,

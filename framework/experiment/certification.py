@@ -14,6 +14,7 @@ from framework.analysis.choose import (
     Condition,
     column_of,
     loss_of,
+    meets,
     parse_conditions,
     require_solutions,
 )
@@ -174,11 +175,8 @@ def certify(
     sizes = {metric.name for metric in problem.metrics if metric.size}  # a front may say otherwise
     fixed = [c for c in limits if c.metric in sizes]
     drawn = [c for c in limits if c not in fixed]
-    values = problem.evaluate(X, CandidateStreams(0, front.ids)) if fixed else {}
-    small_enough = np.ones(len(front), dtype=bool)
-    for condition in fixed:
-        small_enough &= condition.holds(values[condition.metric])
-    candidates = np.flatnonzero(small_enough)
+    values = problem.evaluate(X, CandidateStreams(0, front.ids)) if fixed else front.rows.values
+    candidates = np.flatnonzero(meets(fixed, front.roles, values))
     if not len(candidates):
         raise InputError(f"where {fixed[0]}: no solution is left")
     if not drawn:

@@ -23,7 +23,7 @@ from framework.experiment.single_run import (
     evaluator_for,
     make_problem,
 )
-from framework.files import LOCK, new_directory, remove_directory, write_whole
+from framework.files import LOCK, remove_directory, room_in, write_whole
 from framework.problem import Deployable, Problem
 from framework.run.display import Display
 from framework.run.driver import Callback
@@ -117,7 +117,10 @@ def _made(path: Path | None, name: str, files: Mapping[str, str]) -> Iterator[Ru
 
     missing = [above for above in (near, *near.parents) if not above.exists()]
     try:
-        with new_directory(files, near, place) as folder:
+        with room_in(near) as room:
+            for file, content in files.items():
+                write_whole(room / file, content)
+            folder = place(room)
             run_dir = RunDir(folder, owned=True)
             try:
                 yield run_dir

@@ -20,7 +20,7 @@ from framework.batch import Evaluated
 from framework.errors import InputError, JournalError, command, damaged, listed
 from framework.experiment.config import RunConfig, check, read_yaml
 from framework.experiment.options import AS_WRITTEN
-from framework.files import LOCK, locked, new_directory, write_whole
+from framework.files import LOCK, locked, room_in, write_whole
 from framework.front import Failures, Front, csv_of, why_empty
 from framework.journal import Journal
 from framework.problem import Problem
@@ -211,9 +211,9 @@ class RunDir:
         if self.path.is_dir():
             self.write_config(config)
             return
-        files, above = {self.config_file.name: config.dump()}, self.path.parent
-        with new_directory(files, above, lambda whole: whole.rename(self.path)):
-            pass
+        with room_in(self.path.parent) as room:
+            write_whole(room / self.config_file.name, config.dump())
+            room.rename(self.path)
 
     def config(self, *, checked: bool = False) -> RunConfig:
         """Return the configuration of the run.
