@@ -11,7 +11,7 @@ rates but coverage are taken over the records with an answer. A share of no reco
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import permutations, product
@@ -36,7 +36,6 @@ _RATES: dict[str, tuple[Sense, str]] = {
     "coverage": ("max", "share of records that get an answer"),
 }
 _OF_CLASS = tuple(_RATES)[:5]
-_MATTHEWS = "matthews"
 _EXACT = 2**53  # floats hold whole numbers up to here exactly
 
 
@@ -182,10 +181,27 @@ def _added(table: Array, cells: FloatArray, most: float) -> FloatArray:
     return total
 
 
+def _matthews(counts: FloatArray) -> FloatArray:
+    """Return Matthews' correlation coefficient, or Gorodkin's (2004) for more than two classes."""
+    called, true = counts.sum(axis=0), counts.sum(axis=1)
+    total, right = true.sum(axis=0), np.trace(counts)
+    top = right * total - (called * true).sum(axis=0)
+    spread = np.sqrt(total**2 - (called**2).sum(axis=0)) * np.sqrt(total**2 - (true**2).sum(axis=0))
+    coefficients = np.divide(top, spread, out=np.zeros(top.shape), where=spread > 0)
+    return np.asarray(np.clip(coefficients, -1.0, 1.0))
+
+
+# texts and formulas over the counts (K, K, n, b) of answers by true and predicted class
+_COEFFICIENTS: dict[str, tuple[str, Callable[[FloatArray], FloatArray]]] = {
+    "matthews": ("Matthews' correlation of answers and true classes", _matthews),
+}
+
+
 class Coefficient(NamedTuple):
-    """Matthews' correlation of answers and true classes; Gorodkin's (2004) for more than two."""
+    """A metric in [-1, 1] that the counts of answers by true and predicted class decide."""
 
     metric: Metric
+    formula: Callable[[FloatArray], FloatArray]
 
     def share(self, sums: Sums, subgroup: int | None = None) -> FloatArray:
         """Return the share of the records (of a subgroup) of the rarest class, shape (n, b)."""
@@ -195,14 +211,7 @@ class Coefficient(NamedTuple):
         """Return the coefficients on the records of a subgroup (on all if None), shape (n, b)."""
         if sums.answers.alike:
             raise ValueError(f"{self.metric.name}: expected answers that name their class")
-        counts = sums.cells("counts", subgroup)[:, :-1]  # by true and predicted class
-        called, true = counts.sum(axis=0), counts.sum(axis=1)
-        total, right = true.sum(axis=0), np.trace(counts)
-        top = right * total - (called * true).sum(axis=0)
-        left, rest = (np.sqrt(total**2 - (sizes**2).sum(axis=0)) for sizes in (called, true))
-        spread = left * rest
-        coefficients = np.divide(top, spread, out=np.zeros(top.shape), where=spread > 0)
-        return np.asarray(np.clip(coefficients, -1.0, 1.0))
+        return self.formula(sums.cells("counts", subgroup)[:, :-1])
 
 
 @dataclass(frozen=True)
@@ -391,9 +400,9 @@ def rates(
     tables = Tables(len(classes))
 
     def measure(name: str, kind: str, code: int) -> Ratio | Coefficient:
-        if kind == _MATTHEWS:
-            text = "Matthews' correlation of answers and true classes"
-            return Coefficient(Metric(name, "max", low=-1.0, text=text))
+        if kind in _COEFFICIENTS:
+            text, formula = _COEFFICIENTS[kind]
+            return Coefficient(Metric(name, "max", low=-1.0, text=text), formula)
         sense, text = _RATES[kind]
         label = "" if code < 0 else repr(str(classes[code]))
         return tables.ratio(Metric(name, sense, text=text.format(label)), kind, code)
@@ -416,13 +425,13 @@ def rates(
 def _named(name: str, classes: Sequence[Any], positive: int, where: str) -> tuple[str, int]:
     """Return the kind of a rate and the code of its class, -1 for none."""
     kind, _, label = name.partition(":")
-    kinds = [*_OF_CLASS, _MATTHEWS]
-    if kind not in kinds or (kind == _MATTHEWS and label):
+    kinds = [*_OF_CLASS, *_COEFFICIENTS]
+    if kind not in kinds or (kind in _COEFFICIENTS and label):
         raise InputError(
             f"{where}: expected {', '.join(kinds)}, the first {len(_OF_CLASS)} also as "
             f"NAME:CLASS, found {name!r}{nearest(kind, kinds)}"
         )
-    if kind == _MATTHEWS:
+    if kind in _COEFFICIENTS:
         return kind, -1
     if not label:
         if positive < 0:
