@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import time
-from bisect import bisect
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import numpy as np
 
-from framework.arrays import Array, BoolArray
+from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.batch import Evaluated
 from framework.errors import ContractError, JournalError
 from framework.journal import Journal
 
 _CHUNK_SIZE = 256
 _CHUNK_SECONDS = 0.05
+_SMALLEST = 256  # least length of the arrays of pending evaluations
 
 
 class JournalReplay:
@@ -74,34 +74,11 @@ class JournalReplay:
         return rows
 
 
-class _Batch:
-    """A batch that is being evaluated: its genomes, and what has arrived of it."""
-
-    def __init__(self, first: int, X: Array) -> None:
-        self.first, self.X = first, X
-        self.left = len(X)  # candidates without values
-        self.arrived: BoolArray | None = None  # which have values; made when a piece is no whole
-        self.pieces: list[tuple[Evaluated, bool]] = []  # each with whether it is new
-
-    def receive(self, piece: Evaluated, metrics: Sequence[str], new: bool) -> None:
-        """Take values of some of its candidates."""
-        if not self.pieces and piece.counts_from(self.first, len(self.X)):
-            piece.check_values(self.X, metrics, "collect")
-        else:
-            places = piece.ids - self.first
-            self.arrived = np.zeros(len(self.X), bool) if self.arrived is None else self.arrived
-            if not self.left or (places >= len(self.X)).any() or self.arrived[places].any():
-                raise ContractError("collect: expected rows that were submitted, found others")
-            piece.check_values(self.X[places], metrics, "collect")
-            if len(np.unique(places)) < len(places):
-                raise ContractError("collect: expected each row once, found one twice")
-            self.arrived[places] = True
-        self.left -= len(piece)
-        self.pieces.append((piece, new))
-
-
 class PendingEvaluations:
     """Batches that are being evaluated: takes values in any order, returns batches in order.
+
+    O(1) per candidate. A piece that is exactly the oldest batch is returned unchanged. Only if
+    other pieces arrive, values are copied into arrays, at the positions of their candidates.
 
     Parameters
     ----------
@@ -111,27 +88,32 @@ class PendingEvaluations:
 
     def __init__(self, metrics: Sequence[str]) -> None:
         self._metrics = tuple(metrics)
-        self._batches: deque[_Batch] = deque()  # the oldest first
-        self._next = 0  # id of the first candidate of the next batch
+        self._batches: deque[Array] = deque()  # genomes, the oldest first
+        self._first = 0  # id of the oldest candidate
+        # the oldest batch if it arrived in one piece, and whether it is new; else None
+        self._complete: tuple[Evaluated, bool] | None = None
+        self._separate: deque[Array] = deque()  # the latest batches, not in the arrays yet
+        self._start = self._stop = 0  # positions in use in the arrays
+        self._known = 0  # number of positions, from the oldest on without a gap, that have values
+        self._X: Array = np.zeros((0, 0))
+        self._values: FloatArray = np.zeros((0, len(self._metrics)))
+        self._arrived: BoolArray = np.zeros(0, dtype=bool)
+        self._new: BoolArray = np.zeros(0, dtype=bool)
+        self._errors: dict[int, str] = {}
 
     @property
     def incomplete(self) -> bool:
         """Whether a candidate of the oldest batch has no values yet."""
-        return self._batches[0].left > 0
-
-    @property
-    def some_known(self) -> bool:
-        """Whether a candidate of any batch has values."""
-        return any(batch.pieces for batch in self._batches)
+        return self._complete is None and self._known < len(self._batches[0])
 
     def add(self, X: Array) -> None:
         """Add a batch at the end: genomes, shape (n, d), which must not change."""
-        self._batches.append(_Batch(self._next, X))
-        self._next += len(X)
+        self._batches.append(X)
+        self._separate.append(X)
 
     def skip(self, n: int) -> None:
         """Skip the next ids, which were evaluated at once; nothing else may be pending."""
-        self._next += n
+        self._first += n
 
     def receive(self, piece: Evaluated, *, new: bool) -> None:
         """Take values of candidates; ``new`` ones are not in the journal yet.
@@ -141,35 +123,96 @@ class PendingEvaluations:
         ContractError
             Candidates are unknown or have values already, genomes differ, or a metric is missing.
         """
-        while len(piece):
-            after = bisect(self._batches, piece.ids[0], key=lambda batch: batch.first)
-            batch = self._batches[after - 1]  # of an id before all of them, the last one
-            inside = (piece.ids >= batch.first) & (piece.ids < batch.first + len(batch.X))
-            if inside.all():
-                batch.receive(piece, self._metrics, new)
-                return
-            if not inside.any():
-                raise ContractError("collect: expected rows that were submitted, found others")
-            batch.receive(piece.take(inside), self._metrics, new)
-            piece = piece.take(~inside)
+        if self._is_oldest(piece):
+            piece.check_values(self._batches[0], self._metrics, "collect")
+            self._complete = piece, new
+            return
+        self._lay_out()
+        places = piece.ids - (self._first - self._start)
+        outside = (places < self._start) | (places >= self._stop)
+        if outside.any() or self._arrived[places].any():
+            raise ContractError("collect: expected rows that were submitted, found others")
+        piece.check_values(self._X[places], self._metrics, "collect")
+        if len(places) > 1 and len(np.unique(places)) < len(places):
+            raise ContractError("collect: expected each row once, found one twice")
+        self._fill(places, piece, new)
+
+    @property
+    def some_known(self) -> bool:
+        """Whether a candidate of any batch has values."""
+        return self._complete is not None or bool(self._arrived[self._start : self._stop].any())
 
     def pop(self) -> tuple[Evaluated, Evaluated | None]:
         """Remove the oldest batch; return its evaluations, and those that are not in the journal.
 
         The second is None if all are in the journal. Candidates without values are left out.
         """
-        batch = self._batches.popleft()
-        if len(batch.pieces) == 1 and batch.arrived is None:
-            rows, is_new = batch.pieces[0]
+        X = self._batches.popleft()
+        n, first = len(X), self._first
+        self._first += n
+        if self._complete is not None:
+            (rows, is_new), self._complete = self._complete, None
+            self._separate.popleft()
             return rows, rows if is_new else None
-        if not batch.pieces:
-            nothing = {name: np.zeros(0) for name in self._metrics}
-            return Evaluated(np.arange(0), batch.X[:0], nothing), None
-        rows = Evaluated.concat([piece for piece, _ in batch.pieces])
-        new = [piece for piece, is_new in batch.pieces if is_new]
-        if len(new) == len(batch.pieces):
+        self._lay_out()
+        inside = slice(self._start, self._start + n)
+        values = {name: self._values[inside, j].copy() for j, name in enumerate(self._metrics)}
+        ids = np.arange(first, first + n)
+        errors: dict[int, str] = {}
+        if self._errors:
+            errors = {id: self._errors.pop(id) for id in ids.tolist() if id in self._errors}
+        new, arrived = self._new[inside], self._arrived[inside]
+        rows = Evaluated(ids, X, values, errors)
+        if not arrived.all():
+            rows, new = rows.take(arrived), new[arrived]
+        self._start, self._known = self._start + n, max(0, self._known - n)
+        if new.all():
             return rows, rows
-        return rows, Evaluated.concat(new) if new else None
+        return rows, rows.take(new) if new.any() else None
+
+    def _is_oldest(self, piece: Evaluated) -> bool:
+        """Return whether a piece is exactly the oldest batch, and the arrays are empty."""
+        if self._stop > self._start or self._complete is not None or not self._batches:
+            return False
+        return piece.counts_from(self._first, len(self._batches[0]))
+
+    def _lay_out(self) -> None:
+        """Copy all batches into the arrays, and the values of the oldest one if it has some."""
+        while self._separate:
+            X = self._separate.popleft()
+            if self._stop + len(X) > len(self._X):
+                self._grow(X)
+            self._X[self._stop : self._stop + len(X)] = X
+            self._arrived[self._stop : self._stop + len(X)] = False
+            self._stop += len(X)
+        if self._complete is not None:
+            (rows, new), self._complete = self._complete, None
+            self._fill(self._start + np.arange(len(rows)), rows, new)
+
+    def _fill(self, places: IntArray, piece: Evaluated, new: bool) -> None:
+        """Write values at positions of the arrays."""
+        self._arrived[places] = True
+        self._new[places] = new
+        for j, name in enumerate(self._metrics):
+            self._values[places, j] = piece.values[name]
+        self._errors.update(piece.errors)
+        waiting = self._arrived[self._start + self._known : self._stop]
+        if len(waiting) and waiting[0]:
+            self._known += len(waiting) if waiting.all() else int(waiting.argmin())
+
+    def _grow(self, X: Array) -> None:
+        """Move the pending values into new arrays that are at most half full with ``X``."""
+        held = slice(self._start, self._stop)
+        count = self._stop - self._start
+        size = max(_SMALLEST, 2 * (count + len(X)))
+        for name in ("_X", "_values", "_arrived", "_new"):
+            old = getattr(self, name)
+            shape = (size, *(X.shape[1:] if name == "_X" else old.shape[1:]))
+            fresh = np.zeros(shape, dtype=X.dtype if name == "_X" else old.dtype)
+            if count:
+                fresh[:count] = old[held]
+            setattr(self, name, fresh)
+        self._start, self._stop = 0, count
 
 
 class JournalWriter:
