@@ -13,7 +13,7 @@ import pytest
 
 from algorithms.moves.variation import SPACES
 from framework import registry
-from framework.cli.library import read_section
+from framework.cli.library import read_sections
 from framework.cli.main import command_parser, main
 from framework.experiment.config import RunConfig, load_config
 from framework.experiment.grid_load import load_grid
@@ -95,7 +95,7 @@ def test_commands_parse(page: Path) -> None:
         if config.startswith("configs/"):
             load(ROOT / config, args.set)
         if getattr(args, "file", "FILE").startswith("configs/"):
-            read_section(ROOT / args.file, args.set, BuildConfig)
+            read_sections(ROOT / args.file, args.set, BuildConfig)
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
@@ -107,7 +107,7 @@ def test_configurations_load(path: Path) -> None:
 
 @pytest.mark.parametrize("path", LIBRARIES, ids=lambda path: path.stem)
 def test_library_configurations_load(path: Path) -> None:
-    assert read_section(path, [], BuildConfig).models > 0
+    assert read_sections(path, [], BuildConfig)[0].models > 0
 
 
 def test_docs_and_plug_ins_import_public_names_alone() -> None:

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from _pytest.mark import ParameterSet
 
-from framework.cli.library import read_section
+from framework.cli.library import read_sections
 from framework.experiment.config import load_config
 from framework.experiment.grid_load import load_grid
 from framework.libraries.config import BuildConfig, ImportConfig
@@ -184,7 +184,7 @@ def test_settings_are_taken(
         brought = {"arrays", "models", "tabrepo"} & {
             key for key, value in piece["library"].items() if isinstance(value, dict)
         }
-        read_section(path, [], ImportConfig if brought else BuildConfig)
+        read_sections(path, [], ImportConfig if brought else BuildConfig)
     elif "experiment" in piece:
         load_grid(_written(configs / "page.yaml", piece))
     elif page.name == "sweeps.md":

@@ -66,13 +66,15 @@ def _file_arguments(parser: argparse.ArgumentParser) -> None:
     json_argument(parser)
 
 
-def read_section(path: Path, overrides: Sequence[str], model: type[Any]) -> Any:
-    """Return the checked section ``library`` of a file, or else ``problem.library.build``.
+def read_sections(
+    path: Path, overrides: Sequence[str], model: type[Any]
+) -> tuple[Any, ClusterConfig]:
+    """Return the checked sections of a file: ``library`` or ``problem.library.build``; ``cluster``.
 
     Raises
     ------
     InputError
-        The section has mistakes; the message has a line for each.
+        A section has mistakes; the message has a line for each.
     """
     raw, where = read_yaml(path, overrides), "library"
     section = raw.get("library")
@@ -85,24 +87,17 @@ def read_section(path: Path, overrides: Sequence[str], model: type[Any]) -> Any:
         raise InputError(f"{path}: expected the key library alone, found {extra!r} beside it")
     if section is None:
         raise InputError(f"{path}: expected a section library, found none")
+    base = {"base": path.parent}
     with received(path, overrides, raw):
-        return check(model, section, f"{path}: {where}", {"base": path.parent})
-
-
-def cluster_section(path: Path, overrides: Sequence[str]) -> ClusterConfig:
-    """Return the checked section ``cluster`` of a file."""
-    raw, base = read_yaml(path, overrides), {"base": path.parent}
-    with received(path, overrides, raw):
-        return check(ClusterConfig, raw.get("cluster", {}), f"{path}: cluster", base)
+        checked = check(model, section, f"{path}: {where}", base)
+        return checked, check(ClusterConfig, raw.get("cluster", {}), f"{path}: cluster", base)
 
 
 def _build(args: argparse.Namespace) -> Result:
     from framework.libraries.build import build_library
     from framework.libraries.config import BuildConfig
 
-    path = Path(args.file)
-    config = read_section(path, overrides(args), BuildConfig)
-    cluster = cluster_section(path, overrides(args))
+    config, cluster = read_sections(Path(args.file), overrides(args), BuildConfig)
     confirm_trust(cluster, args)
     folder = _target(args.out, config.name)
     with Display(quiet=args.quiet, transient=True) as display:
@@ -121,7 +116,7 @@ def _import(args: argparse.Namespace) -> Result:
     from framework.libraries.config import ImportConfig
     from framework.libraries.importing import import_library
 
-    config = read_section(Path(args.file), args.set, ImportConfig)
+    config, _ = read_sections(Path(args.file), args.set, ImportConfig)
     folder = _target(args.out, config.name)
     library, notes = import_library(config, folder)
     return _made(library, folder, notes)

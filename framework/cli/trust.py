@@ -120,14 +120,13 @@ def result_of(file: Received) -> Result:
 
 
 def _look_at_library(file: Path, raw: dict[str, object], overrides: Sequence[str]) -> None:
-    from framework.cli.library import cluster_section, read_section
+    from framework.cli.library import read_sections
     from framework.libraries.config import BuildConfig, ImportConfig
 
     section = raw["library"]
     imports = isinstance(section, dict) and {"arrays", "models", "tabrepo"} & set(section)
     trained = isinstance(section, dict) and "dataset" in section
-    read_section(file, overrides, ImportConfig if imports and not trained else BuildConfig)
-    cluster_section(file, overrides)
+    read_sections(file, overrides, ImportConfig if imports and not trained else BuildConfig)
 
 
 def _trusted(names: Sequence[str]) -> list[str]:
