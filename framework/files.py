@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -181,15 +180,16 @@ def whole_folder(target: Path, near: Path | None = None) -> Iterator[Path]:
 
 
 @contextmanager
-def room_in(near: Path, prefix: str = _PART) -> Iterator[Path]:
-    """Yield a new folder of this user alone, with its lock held; at the end, remove it if there.
+def room_in(near: Path, prefix: str = _PART, mode: int = 0o777) -> Iterator[Path]:
+    """Yield a new folder with its lock held; if it is still there at the end, remove it.
 
     Filled and then renamed, it is there whole or not at all after a crash; the lock stays held.
-    What killed processes left behind is removed, too.
+    ``mode`` is as in ``mkdir``. What killed processes left behind is removed, too.
     """
     near.mkdir(parents=True, exist_ok=True)
     _remove_left_behind(near, prefix)
-    room = Path(tempfile.mkdtemp(prefix=prefix, dir=near))
+    room = near / f"{prefix}{uuid.uuid4().hex[:8]}"  # sockets of a cluster need a short path
+    room.mkdir(mode)
     try:
         with locked(room / LOCK):
             yield room

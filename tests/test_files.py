@@ -98,6 +98,12 @@ def test_what_looks_left_behind_and_is_a_link_leads_nowhere(tmp_path):
         assert list(other.iterdir()) == []
 
 
+def test_a_new_folder_may_be_read_by_others_as_any_folder_may(tmp_path):
+    (usual := tmp_path / "usual").mkdir()
+    with room_in(tmp_path) as room:
+        assert room.stat().st_mode == usual.stat().st_mode
+
+
 class Busy(Exception):
     """Somebody holds the lock."""
 

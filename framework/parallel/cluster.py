@@ -449,4 +449,4 @@ def _is_alive(process: psutil.Process) -> bool:
 def session_folder() -> AbstractContextManager[Path]:
     """Give a new folder for a Ray cluster, where Ray makes its own: sockets need a short path."""
     usual = tempfile.gettempdir() if sys.platform == "linux" else "/tmp"
-    return room_in(Path(os.environ.get("RAY_TMPDIR") or usual), _PREFIX)
+    return room_in(Path(os.environ.get("RAY_TMPDIR") or usual), _PREFIX, mode=0o700)
