@@ -188,10 +188,15 @@ def test_the_front_is_there_by_rising_cost_and_a_later_one_behind_it(store, expe
         assert len(store.client.get_metric_history(run_id, name)) == 1
     assert logged("cost") == cost
 
+    better = pd.read_csv(run_dir.front_file).assign(accuracy=1.0)  # at the same costs
+    better.to_csv(run_dir.front_file, index=False)
+    Uploader(run_dir).upload(final=True)
+    assert logged("cost") == cost + cost
+
     made_up.search(run_dir, 12, 30)
     made_up.end(run_dir)
     Uploader(run_dir).upload(final=True)
-    assert logged("cost") == cost + sorted(run_dir.front().rows.values["cost"].tolist())
+    assert logged("cost") == cost + cost + sorted(run_dir.front().rows.values["cost"].tolist())
 
 
 def test_the_chosen_design_is_told(store, experiment, tmp_path):

@@ -319,20 +319,17 @@ class RunUpload:
 
     def _log_points(self, points: Mapping[str, FloatArray]) -> int:
         """Send a front after earlier ones, unless it is the last there; return the next step."""
-        *_, (last, column) = points.items()
-        history = self.client.get_metric_history(self.state.run_id, run_content.legal_key(last))
-        there = [metric.value for metric in sorted(history, key=lambda metric: metric.step)]
-        if there[-len(column) :] == column.tolist():  # it was sent, but tracking.json was lost
-            return len(there)
-        now = int(time.time() * 1000)
-        self._send_metrics(
-            [
-                (name, float(value), now, len(there) + number)
-                for name, column in points.items()
-                for number, value in enumerate(column.tolist())
-            ]
-        )
-        return len(there) + len(column)
+        there, now = {}, int(time.time() * 1000)
+        for name in points:
+            history = self.client.get_metric_history(self.state.run_id, run_content.legal_key(name))
+            there[name] = [metric.value for metric in sorted(history, key=lambda m: m.step)]
+        columns = {name: column.tolist() for name, column in points.items()}
+        first, n = min(map(len, there.values())), len(next(iter(points.values())))
+        if all(there[name][-n:] == column for name, column in columns.items()):
+            return first  # it was sent, but tracking.json was lost
+        rows = [(name, v, now, first + i) for name, c in columns.items() for i, v in enumerate(c)]
+        self._send_metrics(rows)
+        return first + n
 
     def _send_metrics(self, metrics: Sequence[tuple[Any, ...]]) -> None:
         """Send metrics, each a name, a value, a time in milliseconds, a step and maybe a model."""
