@@ -57,10 +57,13 @@ def finished(path, **changes):
 def test_a_finished_run_is_all_there(store, experiment, tmp_path):
     run_dir = finished(tmp_path)
     run_dir.plots.mkdir()
-    for name in ("explore.html", "front.png"):
+    uploader = Uploader(run_dir, store.uri, experiment, {"version.ray": "2"})
+    for name in ("explore.html", "front.png"):  # drawn once the summary is there
+        assert uploader.upload(final=True)
         (run_dir.plots / name).write_text("drawn")
-    assert Uploader(run_dir, store.uri, experiment, {"version.ray": "2"}).upload(final=True)
+    assert uploader.upload(final=True)
     run = only(store, experiment)
+    assert "front.png" in run.data.tags["mlflow.note.content"]
     assert run.info.status == "FINISHED"
     assert run.info.run_name == "emsco · made_up · seed 0"
     tags, params, values = run.data.tags, run.data.params, run.data.metrics

@@ -69,7 +69,7 @@ class RunUpload:
     ) -> None:
         self.client, self.content, self.run_dir = client, content, content.run_dir
         self.state, self.started, self.save = state, started, save
-        self._ended: tuple[int, bool] | None = None
+        self._ended: list[Any] | None = None
         self._history: History | None = None
         self._fronts_due = time.monotonic() + _FRONTS_EVERY
 
@@ -93,7 +93,8 @@ class RunUpload:
 
     def upload(self, *, final: bool) -> bool:
         """Send what MLflow does not have; see :meth:`Uploader.upload`."""
-        if self._ended is not None and self._ended == (self._end(), self.run_dir.model.is_dir()):
+        written = self._written()
+        if self._ended == written:
             return True  # nothing was written since this object has ended the MLflow run
         if not final:
             self.set_status("RUNNING")
@@ -103,7 +104,8 @@ class RunUpload:
         if not final:
             return False
         self._log_files()
-        return self._finish()
+        self._ended = written if self._finish() else None
+        return self._ended is not None
 
     def _log_generations(self) -> None:
         """Send the metrics of every complete generation that MLflow does not have."""
@@ -182,7 +184,6 @@ class RunUpload:
             self.client.set_terminated(self.state.run_id, status, ended)
             self.state.status = status
             self.save()
-        self._ended = ended, self.run_dir.model.is_dir()
         return True
 
     def set_status(self, status: str) -> None:
@@ -196,6 +197,11 @@ class RunUpload:
         """Return when the summary was written, in milliseconds; 0 if there is none."""
         file = self.run_dir.summary_file
         return int(file.stat().st_mtime * 1000) if file.is_file() else 0
+
+    def _written(self) -> list[Any]:
+        """Return when the summary was written, and which model, page and pictures there are."""
+        there = [(self.run_dir.path / name).exists() for name in ("model", "report.html")]
+        return [self._end(), *there, *sorted(path.name for path in self.run_dir.plots.glob("*"))]
 
     def _next_chunk(self, journal: Journal) -> list[Generation]:
         """Return generations that MLflow does not have, as many as fit into a request."""
@@ -269,7 +275,7 @@ class RunUpload:
         results = FrontResults.read(self.run_dir)
         # going on with a finished run writes the same front again, which is no further one
         front = None if results is None else zlib.crc32(self.run_dir.front_file.read_bytes())
-        mark = [self._end(), self.run_dir.choice(), front, self.run_dir.model.is_dir()]
+        mark = [*self._written(), self.run_dir.choice(), front]
         if self.state.artifacts.get("results") != mark:
             self._describe(results)
             if self.content.kind == "experiment":  # its data are known once its runs have begun
