@@ -314,9 +314,9 @@ def test_the_framework_knows_no_name_that_a_family_registers():
 BUDGET = {
     "framework": 42_806,
     "algorithms": 32_526,
-    "tracking": 7_411,
+    "tracking": 7_417,
     "scripts": 1_729,
-    "tests": 46_128,
+    "tests": 46_131,
 }
 
 
