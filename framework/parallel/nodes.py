@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
+import selectors
+import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence, Set
@@ -143,19 +144,24 @@ class Nodes:
 
 def answering(places: Sequence[tuple[str, int]], seconds: float) -> set[int]:
     """Return the indices of the places (host, port) that accept a connection within ``seconds``."""
-
-    async def accepts(host: str, port: int) -> bool:
-        try:
-            _, connection = await asyncio.wait_for(asyncio.open_connection(host, port), seconds)
-        except OSError:  # also where the time is over
-            return False
-        connection.close()
-        return True
-
-    async def ask() -> list[bool]:
-        return await asyncio.gather(*(accepts(host, port) for host, port in places))
-
-    return {i for i, accepted in enumerate(asyncio.run(ask())) if accepted}
+    numbers: set[int] = set()
+    deadline = monotonic() + seconds
+    with selectors.DefaultSelector() as selector:
+        for i, (host, port) in enumerate(places):
+            connection = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+            connection.setblocking(False)
+            connection.connect_ex((host, port))
+            selector.register(connection, selectors.EVENT_WRITE, i)
+        while selector.get_map() and (left := deadline - monotonic()) > 0:
+            for key, _ in selector.select(left):
+                connection = key.fileobj  # type: ignore[assignment]
+                if connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0:
+                    numbers.add(key.data)
+                selector.unregister(connection)
+                connection.close()
+        for key in list(selector.get_map().values()):
+            key.fileobj.close()  # type: ignore[union-attr]
+    return numbers
 
 
 def call_in_thread(
