@@ -352,7 +352,7 @@ def column_of(front: Front, metric: str, place: str) -> Array:
         There is no validation metric of that name.
     """
     names = front.roles.metrics
-    if metric not in names and metric.startswith("test_"):
+    if metric not in names and str(metric).startswith("test_"):
         raise InputError(
             f"{place}: expected a validation metric, found {metric!r}; a choice made on test "
             "records voids what they say about the chosen solution"

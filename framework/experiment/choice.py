@@ -10,6 +10,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +37,7 @@ from framework.experiment.run_dir import RunDir
 from framework.experiment.single_run import make_problem
 from framework.front import Front, Promise
 from framework.problem import Problem
+from framework.registry import require_known
 from framework.roles import Roles
 from framework.security import say
 
@@ -501,6 +503,8 @@ class Chooser(ABC):
     ) -> tuple[Source, Pick]:
         """Return what a rule picks; the arguments are those of :meth:`choose`."""
         source = self._source()
+        rules = [name for name in signature(pick).parameters if name not in ("source", "usual")]
+        require_known(words, rules, f"choose: expected words among {', '.join(rules)};")
         words["within"] = listed(words.get("within"))
         return source, pick(source, where=listed(where), best=best, **words)
 

@@ -147,6 +147,10 @@ def test_choosing_takes_conditions_costs_and_prices(cls):
         search.choose(limit, sure=200)
     with pytest.raises(InputError, match="where"):
         search.choose(f"{first}=={promise.claimed + 0.123}")
+    with pytest.raises(InputError, match=r"expected words among where, .*; did you mean 'knee'"):
+        search.choose(kneee=True)
+    with pytest.raises(InputError, match=r"best: expected one of .* found 3"):
+        search.choose(best=3)
     dear = {"a": 100.0} if cls is ParetoMultiStage else {"tree": 100.0}
     front = search._picked(best="cost", prices=dear)[1].front
     assert front.rows.values["cost"].max() > search._front.rows.values["cost"].max() - 1e-9
