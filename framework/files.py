@@ -47,7 +47,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
                 file.flush()
                 os.fsync(file.fileno())  # else the disk may have the new name before the content
             os.replace(part, path)
-        except OSError:
+        except BaseException:  # also Ctrl-C
             with suppress(OSError):
                 part.unlink()
             raise
@@ -173,8 +173,8 @@ def whole_folder(target: Path, near: Path | None = None) -> Iterator[Path]:
             target.rename(old)
         try:
             fresh.rename(target)
-        except OSError:
-            if old.exists():
+        except BaseException:
+            if old.exists() and not target.exists():
                 old.rename(target)
             raise
 

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
@@ -57,6 +58,26 @@ def test_a_full_disk_leaves_the_old_one(tmp_path, monkeypatch):
         full(0)
     assert refused.value.filename == str(folder)
     assert os.listdir(tmp_path) == ["file"]
+
+
+def test_ctrl_c_leaves_the_old_ones_alone(tmp_path, monkeypatch):
+    path, folder, rename = tmp_path / "file", tmp_path / "folder", Path.rename
+    path.write_text("old")
+    (folder / "old").mkdir(parents=True)
+
+    def interrupted(what, *target):
+        if target and what.name != "fresh":
+            return rename(what, *target)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupted)
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_whole(path, "new")
+    with pytest.raises(KeyboardInterrupt), whole_folder(folder):
+        pass
+    assert sorted(os.listdir(tmp_path)) == ["file", "folder"]
+    assert os.listdir(folder) == ["old"]
 
 
 def test_two_writers_at_once_are_not_in_each_others_way(tmp_path, monkeypatch):

@@ -168,7 +168,7 @@ def load_table(
                 f"{where}: expected {len(raw.frame):,} rows in {config.name}{_GROUPS}, one for "
                 f"each record of {raw.source}, found {len(beside):,}"
             )
-        raw = raw._replace(frame=pd.concat([raw.frame, beside], axis="columns"))
+        raw = raw._replace(frame=raw.frame.assign(**beside))
     if subgroup in beside.columns:
         roles["subgroup"] = str(subgroup)  # no column of the data set, and so no feature
     return assemble(raw, where, config, roles, subgroup)

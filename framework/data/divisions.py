@@ -111,8 +111,7 @@ def divide(
     columns = {key: table.aside[name] for key, name in config.columns.items()}
     for key, column in columns.items():
         _refuse_gaps(column, f"{place}.{key}")
-    together = config.copies or ("together" if crossed and config.time is None else "apart")
-    units, notes = _units(table, columns.get("group"), together == "together", config, place)
+    units, notes = _units(table, columns.get("group"), crossed, config, place)
     times = _times(columns["time"], f"{place}.time") if "time" in columns else None
     if "part" in columns:
         split = _named_parts(columns["part"], units, table.labels, crossed, place)
@@ -237,7 +236,7 @@ def copies_text(rows: IntArray) -> str:
 
 
 def _units(
-    table: Table, group: pd.Series[Any] | None, together: bool, config: SplitConfig, place: str
+    table: Table, group: pd.Series[Any] | None, crossed: bool, config: SplitConfig, place: str
 ) -> tuple[IntArray, tuple[str, ...]]:
     """Return the unit (n,) of each record, and sentences on copies for the user."""
     n = len(table.labels)
@@ -249,7 +248,7 @@ def _units(
                 f"{place}.group: expected two groups or more in {config.group!r}, found one, "
                 f"{first!r}; leave group out, or name the column that tells them apart"
             )
-    if not together:
+    if config.copies == "apart" or config.time is not None:
         return units, ()
     rows = same_rows(table.features)
     start = copies_text(rows)
@@ -257,7 +256,8 @@ def _units(
         return units, ()
     notes: tuple[str, ...] = ()
     if config.copies is None:
-        if 2 * (int(rows.max()) + 1) < n:  # features of few values: equal records are others
+        few_values = 2 * (int(rows.max()) + 1) < n  # equal records are other individuals
+        if not crossed or few_values:
             return units, (start + AS_THEY_FALL,)
         notes = (f"{start}stay together with it in folds; split.copies: apart divides them",)
     if group is None:

@@ -44,6 +44,8 @@ GAPS = frozenset(
     | {"<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
 )
 """Fields of a CSV file that pandas takes for missing values."""
+TAKEN_AS_MISSING = "paretolab.missing"
+"""Attribute of a frame: by column of texts, how often a field of ``GAPS`` was written there."""
 SEPARATORS = (",", ";", "\t", "|")
 _SEPARATED = re.compile(r"\Asep=.(?=\r?\n)")  # a first line for Excel; blank lines are skipped
 
@@ -184,7 +186,15 @@ def parse_csv(
         if texts := [name for name in frame.columns if name in gaps]:
             usual |= {"dtype": object, "keep_default_na": False, "na_values": gaps}
             frame[texts] = pd.read_csv(io.BytesIO(raw), usecols=texts, **usual)[texts]
-        return _bare(frame, gaps, GAPS)
+        frame = _bare(frame, gaps, GAPS)
+        texts = [n for n in frame.columns if n not in gaps and is_text(frame[n])]
+        if texts := [name for name in texts if frame[name].isna().any()]:
+            usual |= {"dtype": object, "na_filter": False}
+            cells = _bare(pd.read_csv(io.BytesIO(raw), usecols=texts, **usual))
+            words = cells.where(cells.isin(GAPS - {""}))
+            counts = {n: words[n].value_counts().to_dict() for n in texts if words[n].notna().any()}
+            frame.attrs[TAKEN_AS_MISSING] = counts
+        return frame
     except (ValueError, OverflowError) as error:  # pandas' parser errors are ValueErrors
         raise InputError(f"{path}: expected a CSV file, found: {first_line(error)}") from error
 

@@ -26,6 +26,7 @@ from framework.data.columns import (
     to_times,
 )
 from framework.data.encoding import Encoder
+from framework.data.table_files import TAKEN_AS_MISSING
 from framework.errors import InputError, first_few, listed
 from framework.registry import class_text, require_columns, require_labels
 from framework.security import CONFIG_TEXT
@@ -257,6 +258,15 @@ def _features(
     inferred = dict.fromkeys(names, ColumnInference())
     if options.infer:
         inferred = infer_columns(frame, names, options)
+    for name, counts in frame.attrs.get(TAKEN_AS_MISSING, {}).items():
+        if (column := inferred.get(name)) and not column.left_out:
+            records = f"{sum(counts.values()):,} records"
+            kind = f"{', '.join(map(repr, counts))} taken as missing in {records}"
+            action = "write another word for what is no missing value"
+            inferred[name] = column._replace(
+                kind=f"{column.kind}, {kind}" if column.kind else kind,
+                action=f"{column.action}; {action}" if column.kind else action,
+            )
     described = describe_columns(inferred)
     used = [name for name in names if not inferred[name].left_out]
     if not used:

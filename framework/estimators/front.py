@@ -34,7 +34,7 @@ from framework.experiment.choice import Chooser, Pick, Source, listed
 from framework.experiment.expected import Evidence, beside_of, evidence, with_expected
 from framework.experiment.export import noted_of
 from framework.front import Front, why_empty
-from framework.models.checks import as_frame
+from framework.models.checks import as_frame, native
 from framework.problem import Problem
 from framework.roles import Roles
 
@@ -123,7 +123,7 @@ class FrontEstimator(BaseEstimator, Chooser, Generic[Model]):  # type: ignore[mi
         seed = self.random_state
         if isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0:
             raise InputError(f"random_state: expected a whole number from 0, found {seed!r}")
-        return self._search(self._problem_of(as_frame(X), y, sample_weight, groups))
+        return self._search(self._problem_of(as_frame(X), native(y), sample_weight, groups))
 
     @abstractmethod
     def _problem_of(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Problem:
@@ -383,6 +383,12 @@ def group_codes(groups: Any, y: Any) -> IntArray | None:
         return None
     import pandas as pd
 
-    labels = np.asarray(column_or_1d(np.asarray(groups)))
+    labels: Array = native(column_or_1d(np.asarray(groups)))
     check_consistent_length(y, labels)
-    return np.asarray(pd.factorize(labels)[0], dtype=np.int64)
+    codes, first = pd.factorize(labels)
+    if len(first) < 2:
+        raise InputError(
+            f"groups: expected two groups or more, found {len(first)}; leave groups out where each "
+            "record stands for itself"
+        )
+    return codes.astype(np.int64)

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from framework.analysis.compare import (
 )
 from framework.analysis.report import claims_table, judge_claims, tables
 from framework.arrays import FloatArray
-from framework.errors import InputError, command, damaged
+from framework.errors import InputError, command, damaged, listed
 from framework.experiment.alternatives import worth_of_run
 from framework.experiment.config import flatten
 from framework.experiment.grid import Grid, Judge, PlannedRun, Records
@@ -72,13 +72,19 @@ def compare(
     Raises
     ------
     InputError
-        A directory holds no finished run, runs differ in objectives, a search was run with a seed
-        twice on a problem, or a reference is empty or given for several problems.
+        There is no directory, or one without a finished run; an unknown word; runs differ in
+        objectives, a search was run with a seed twice on a problem, or a reference is empty or
+        given for several problems.
     """
+    if not directories:
+        raise InputError("compare: expected directories of finished runs, found none")
+    changes: dict[str, Any] = {"judge": judge, "records": records, "blocks": blocks}
+    for (key, word), kind in zip(changes.items(), (Judge, Records, Blocks), strict=True):
+        words = get_args(kind)
+        registry.require_known([word], {None, *words}, f"{key}: expected one of {listed(words)};")
     if len(directories) == 1 and RunDir(directories[0]).experiment_file.is_file():
         run_dir = RunDir.existing(directories[0])
         grid = load_grid(run_dir.experiment_file)
-        changes: dict[str, Any] = {"judge": judge, "records": records, "blocks": blocks}
         changes |= {"indicators": None if indicators is None else list(indicators)}
         updates = {key: value for key, value in changes.items() if value is not None}
         section = grid.section.model_copy(update=updates)

@@ -25,11 +25,25 @@ _DEFAULT_THRESHOLD = 0.5  # of a class that a mapping of thresholds leaves out
 _SLACK = 1e-6  # by which rounding may put a probability beyond 0 and 1
 
 
+def native(values: Any) -> Any:
+    """Return an array, series or frame in the machine's order of bytes, others unchanged."""
+    if isinstance(values, pd.DataFrame):
+        kinds = {name: kind for name, kind in values.dtypes.items() if _is_foreign(kind)}
+        turned = {name: kind.newbyteorder("=") for name, kind in kinds.items()}
+        return values.astype(turned) if turned else values
+    kind: Any = getattr(values, "dtype", None)
+    return values.astype(kind.newbyteorder("=")) if _is_foreign(kind) else values
+
+
+def _is_foreign(kind: Any) -> bool:
+    return isinstance(kind, np.dtype) and not kind.isnative  # pandas' own kinds have no such order
+
+
 def as_frame(X: Any) -> Any:
     """Return a data frame of another library, such as polars, as one of pandas.
 
     It needs names of columns and, for each column, a method ``to_numpy``. Anything else is returned
-    unchanged.
+    as it is, but in the machine's order of bytes.
 
     Raises
     ------
@@ -45,12 +59,12 @@ def as_frame(X: Any) -> Any:
             raise RecordsError(
                 f"X: expected distinct column names, found {name!r} more than once; rename one"
             )
-        return X
+        return native(X)
     if hasattr(X, "collect"):
         raise InputError(f"X: expected a data frame, found a {type(X).__name__}; collect() it")
     names = getattr(X, "column_names", getattr(X, "columns", None))
     if not isinstance(names, list | tuple):
-        return X
+        return native(X)
     return pd.DataFrame({name: X[name].to_numpy() for name in names})
 
 

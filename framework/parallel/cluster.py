@@ -154,7 +154,7 @@ def _start(workers: int | None, config: ClusterConfig) -> Iterator[str]:
     token = {} if any(name in os.environ for name in _AUTH) else {"RAY_AUTH_TOKEN": _token()}
     over = threading.Event()
     with session_folder() as folder, _authenticated(SAFE_PATH | token):
-        with _loopback(), runtime_env(config, packages=False) as env:
+        with _loopback(), _no_server(), runtime_env(config, packages=False) as env:
             _init(
                 "Ray cannot start on this machine",
                 over,
@@ -283,6 +283,21 @@ def _loopback() -> Iterator[None]:
             yield
         finally:
             constants.ENABLE_RAY_CLUSTER = spans
+
+
+@contextmanager
+def _no_server() -> Iterator[None]:
+    """Start no server of the dashboard, which Ray does also where the dashboard is left out.
+
+    It would ask the addresses of clouds whose machine this is, even if no usage is reported.
+    """
+    node: Any = _ray()._private.node.Node
+    start = node.start_api_server
+    node.start_api_server = lambda self, **_: setattr(self, "_webui_url", "")
+    try:
+        yield
+    finally:
+        node.start_api_server = start
 
 
 def _check_port(address: str) -> None:

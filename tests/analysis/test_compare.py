@@ -118,6 +118,14 @@ def test_a_given_front_is_the_reference(runs, tmp_path):
     assert compare([one.path]).cases[0].reference_text == "front of the run itself"
 
 
+def test_an_unknown_word_is_named_with_those_that_there_are(runs):
+    for key, one in {"judge": "front", "records": "test", "blocks": "cases"}.items():
+        with pytest.raises(InputError, match=rf"{key}: expected one of .*{one}.*; found 'zz'"):
+            compare(runs, **{key: "zz"})
+    with pytest.raises(InputError, match="expected directories of finished runs, found none"):
+        compare([])
+
+
 def rewrite(run_dir, frame):
     """Put another front in the place of a run's, whose digest is forgotten."""
     frame.to_csv(run_dir.front_file, index=False)

@@ -57,6 +57,20 @@ def said(table):
     return {note.split("'")[1]: note for note in table.notes}
 
 
+def test_words_that_are_taken_as_missing_are_told_of_columns_of_texts(tmp_path):
+    words = messy()[["city", "age", "born", "target"]].astype({"age": object})
+    words.loc[:2, ["city", "age", "born"]] = "NA"
+    words.loc[3:9, "city"] = [" None", "None ", "", *["None"] * 4]
+    notes = said(load(words, tmp_path))
+    assert list(notes) == ["city", "born"]
+    assert notes["city"] == (
+        "column 'city': 'None', 'NA' taken as missing in 9 records; write another word for what is "
+        "no missing value"
+    )
+    assert "read as %d.%m.%Y, 'NA' taken as missing in 3 records; its parts" in notes["born"]
+    assert not load(words.drop(columns="born"), tmp_path, missing=["-"], drop=["city"]).notes
+
+
 def test_columns_that_alone_tell_the_class_are_named(tmp_path):
     sure = np.arange(N) % 2 + np.linspace(0, 0.9, N)
     gaps, some = (np.where(np.arange(N) % k, sure, np.nan) for k in (2, 3))

@@ -112,7 +112,8 @@ def test_copies_stay_together_in_folds_and_as_before_with_validation_records():
     plain = divided(twins, None)
     assert np.array_equal(apart.split.test, plain.split.test)
     assert not apart.notes
-    assert not plain.notes
+    assert plain.notes[0].startswith("40 of 120 records have the features of another one and are d")
+    assert not divided(twins.assign(day=range(120)), None, time="day").notes
     assert plain.fingerprint == ""
     few = divided(pd.concat([frame] * 3, ignore_index=True))
     assert "160 of 240 records have the features of another one and are divided" in few.notes[0]

@@ -240,6 +240,21 @@ def test_weights_and_groups_are_routed(cls):
             error_score="raise",
         )
     assert (done["test_score"] > 0.5).all()
+    with pytest.raises(InputError, match=r"^groups: expected two groups or more, found 1; leave"):
+        made(cls).fit(X, y, groups=["one"] * len(y))
+
+
+@each
+def test_arrays_in_another_order_of_bytes_are_taken_as_what_they_hold(cls):
+    X, y = records()
+    X = X.assign(d=pd.Categorical(["u", "v"] * 60)) if cls is ParetoMultiStage else X
+    codes, groups = np.unique(y, return_inverse=True)[1], np.arange(len(y)) // 3
+    plain = made(cls).fit(X, codes, groups=groups)
+    kinds = {name: ">f8" for name, kind in X.dtypes.items() if kind == "float64"}
+    turned = X.astype(kinds)
+    same = made(cls).fit(turned, codes.astype(">i8"), groups=groups.astype(">i8"))
+    pd.testing.assert_frame_equal(plain.front_, same.front_)
+    assert same.predict(turned).tolist() == plain.predict(X).tolist()
 
 
 @each

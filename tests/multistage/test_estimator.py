@@ -358,8 +358,6 @@ def test_groups_are_kept_together_as_an_array_or_a_column(records):
     doubled = pd.concat({"first": X}, axis=1)  # as many columns, with names of two levels
     with pytest.raises(InputError, match="expected columns"):
         model.predict(doubled)
-    with pytest.raises(InputError, match="expected two groups or more"):
-        ParetoMultiStage(budget=60).fit(X, y, groups=np.zeros(len(X)))
 
 
 def test_columns_divide_the_records_by_time_by_part_and_by_fold(records):

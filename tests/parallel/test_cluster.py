@@ -61,6 +61,8 @@ def test_a_local_cluster_is_private_and_leaves_nothing() -> None:
         assert pids
         assert listening_addresses(pids) <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
         assert not Path.home().joinpath(".ray", "auth_token").exists()
+        # it would ask 169.254.169.254 which cloud this is
+        assert not any("--modules-to-load=UsageStatsHead" in p.cmdline() for p in started)
         session = session_directory(started)
         assert session.exists()
         with cluster(workers=5) as inner:  # what is there is used, and left alone

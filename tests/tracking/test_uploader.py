@@ -351,6 +351,9 @@ def test_the_chosen_model_can_be_loaded(store, experiment, suffix, tmp_path, mon
     pd.testing.assert_frame_equal(loaded.predict(records), model.predict_table(records))
     answered = loaded.metadata.get_output_schema().input_names()
     assert answered == list(model.answers(records).columns)
+    run_dir.tracking_file.write_text("{torn")
+    assert Uploader(run_dir, store.uri, experiment + suffix).upload(final=True)
+    assert len(store.client.search_logged_models([logged.experiment_id])) == 1
 
 
 def test_an_experiment_keeps_what_differs_in_data_apart(store, experiment, tmp_path):

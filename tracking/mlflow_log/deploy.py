@@ -17,7 +17,9 @@ from typing import Any
 from framework.experiment.export import exported_solution
 from framework.experiment.run_dir import slug
 from framework.machine import environment_restored
+from framework.models.files import DIGESTS_FILE
 from framework.models.store import example_of
+from framework.security import CONFIG_BYTES, digest_of
 
 MODEL = "model"
 _TYPES = {"boolean": "boolean", "integer": "long", "number": "double", "string": "string"}
@@ -25,7 +27,7 @@ _REQUIREMENTS = ("paretolab", "numpy", "pandas", "scikit-learn")
 
 
 def log_model(client: Any, run_id: str, directory: Path, part: bool = False) -> str:
-    """Log a model directory as a model of a run; return the id that ``models:/ID`` loads.
+    """Log a model directory as a model of a run, once; return the id that ``models:/ID`` loads.
 
     The model is called ``solution-ID``; if the run is a ``part``, the run's name precedes that.
 
@@ -42,7 +44,13 @@ def log_model(client: Any, run_id: str, directory: Path, part: bool = False) -> 
     info, solution = client.get_run(run_id).info, exported_solution(directory)
     name = MODEL if solution is None else f"solution-{solution}"
     name = f"{slug(info.run_name)}-{name}" if part else name
-    made = client.create_logged_model(info.experiment_id, name, source_run_id=run_id)
+    digest = digest_of(directory / DIGESTS_FILE, CONFIG_BYTES)
+    wanted = f"source_run_id = '{run_id}' AND tags.`paretolab.digest` = '{digest}'"
+    for there in client.search_logged_models([info.experiment_id], wanted):
+        if there.status == "READY":  # it was logged, but tracking.json was lost
+            return str(there.model_id)
+    tags = {"paretolab.digest": digest}
+    made = client.create_logged_model(info.experiment_id, name, run_id, tags)
     model_id = str(made.model_id)
     with tempfile.TemporaryDirectory() as folder:
         built = Path(folder) / MODEL
