@@ -15,9 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import permutations, product
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from pydantic import Field
 
 from framework.answers import Answers, Cells, Measure, Sums
 from framework.arrays import Array, BoolArray, FloatArray, IntArray
@@ -195,6 +196,17 @@ def _matthews(counts: FloatArray) -> FloatArray:
 _COEFFICIENTS: dict[str, tuple[str, Callable[[FloatArray], FloatArray]]] = {
     "matthews": ("Matthews' correlation of answers and true classes", _matthews),
 }
+
+
+Rates = Annotated[
+    tuple[str, ...],
+    Field(
+        description="Further metrics: "
+        + ", ".join(f"`{name}`" for name in (*_OF_CLASS, *_COEFFICIENTS))
+        + f"; the first {len(_OF_CLASS)} are of the positive class, or as `NAME:CLASS` of another."
+    ),
+]
+"""The key of a configuration that :func:`rates` takes."""
 
 
 class Coefficient(NamedTuple):
@@ -379,8 +391,7 @@ def rates(
     Parameters
     ----------
     names : sequence of str
-        Out of ``precision``, ``recall``, ``f1``, ``false_positive_rate`` and
-        ``false_negative_rate``, each with or without a class, and ``matthews``.
+        As :data:`Rates` says.
     classes : sequence
         Labels, by class code.
     positive : int

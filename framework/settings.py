@@ -80,13 +80,16 @@ def descriptions(cls: type) -> dict[str, str]:
 
 
 def describe(section: dict[str, Any], *classes: type) -> None:
-    """Put the descriptions of keys in the docstrings of classes into a section's JSON schema."""
+    """Put the descriptions of keys in the docstrings of classes into a section's JSON schema.
+
+    Of several, that of the key's own field counts, then that of the last class.
+    """
     doc = inspect.cleandoc(classes[-1].__doc__ or "")
     section["description"] = doc.partition("\n\n")[0]
-    for cls in classes:
+    for cls in reversed(classes):
         for key, text in descriptions(cls).items():
             if key in section["properties"]:
-                section["properties"][key]["description"] = text
+                section["properties"][key].setdefault("description", text)
 
 
 class Section(BaseModel):

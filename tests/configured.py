@@ -206,6 +206,8 @@ def configurations() -> dict[str, list[dict[str, Any]]]:
                 "errors": {"yes": {"no": 1.7}, "no": {"yes": 0.3}},
                 "no_answer": 0.2,
                 "calibrate": "consensus",
+                "rates": both,
+                "positive": "no",
             },
             {
                 "calls": {

@@ -200,6 +200,7 @@ PROBLEMS: dict[str, list[Callable[[], Problem]]] = {
             abstain="last",
             errors={"a": {"b": 5, "c": 2}, "b": {"a": 1}},
             no_answer=0.5,
+            rates=["recall:a", "matthews"],
         ),
     ],
     "function": [

@@ -7,15 +7,18 @@ import pandas as pd
 import pytest
 from sklearn import metrics
 
+from algorithms.cascade.problem import CascadeProblem
 from algorithms.ensembling.problem import EnsembleProblem
 from algorithms.hull.data import NetworkConfig
 from algorithms.hull.network import NetworkProblem
 from algorithms.pruning.problem import PruningConfig, PruningProblem
+from framework.analysis.resamples import Resamples
 from framework.answers import AnswerOutcomes, Answers, Records, measured
 from framework.data.divisions import Subgroups, subgroups_in
 from framework.errors import InputError
 from framework.experiment.config import check
-from framework.measures import Ratio, each_once, rates
+from framework.libraries.calls import CallTable
+from framework.measures import _COEFFICIENTS, Ratio, each_once, rates
 from tests.made_up_libraries import made_up
 from tests.multistage.data import genomes, problem_of
 
@@ -212,6 +215,65 @@ def test_prunings(positive):
     agree(problem, X, said, library.y_test, subgroups[1].codes, names)
     X[0, :-1] = 0
     assert np.isnan(problem.evaluate(X)["matthews"][0])
+
+
+def kappa(counts):
+    """Return Cohen's kappa of counts (K, K, n, b) by true and predicted class."""
+    total, right = counts.sum(axis=(0, 1)), np.trace(counts)
+    chance = (counts.sum(axis=0) * counts.sum(axis=1)).sum(axis=0) / np.maximum(total, 1)
+    return np.where(total > chance, (right - chance) / np.maximum(total - chance, 1e-9), 0.0)
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("family", ["cascade", "ensemble", "multistage", "network", "pruning"])
+def test_a_metric_that_is_added_in_one_place_is_one_of_every_family(family, divided, monkeypatch):
+    monkeypatch.setitem(_COEFFICIENTS, "kappa", ("agreement beyond chance", kappa))
+    library, more = made_up(k=4, n=60, m=50), {"rates": ["kappa"]}
+    parts = [CallTable.of(library, part) for part in ("validation", "test")]
+    about = {"path": str(divided), "target": "two", "drop": ["label"], "positive": "low"}
+    network = {"dataset": about, "split": {"part": "part"}, "hidden": [3], **more}
+    problem = {
+        "cascade": lambda: CascadeProblem(parts[0], test=parts[1], abstain="last", **more),
+        "ensemble": lambda: EnsembleProblem(library, score=["accuracy"], **more),
+        "multistage": lambda: stages_of(divided, **more),
+        "network": lambda: NetworkProblem.from_config(check(NetworkConfig, network, "problem")),
+        "pruning": lambda: PruningProblem(library, **more),
+    }[family]()
+    X = problem.space.sample(np.random.default_rng(0), 6)
+    found, answers = problem.evaluate_test(X)["kappa"], problem.answers(X, "test")
+    for value, row in zip(found, answers.codes, strict=True):
+        said = row >= 0
+        twin = metrics.cohen_kappa_score(answers.records.labels[said], row[said])
+        assert value == pytest.approx(twin, abs=1e-12)
+    drawn = Resamples(problem.outcomes(X), 0).metrics(np.arange(6))["kappa"]
+    of = {metric.name: metric for metric in problem.metrics}["kappa"]
+    assert ((drawn >= of.low) & (drawn <= of.high)).all()
+    assert (drawn.std(axis=1) > 0).any()
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_cascades(classes):
+    library = made_up(k=5, n=60, m=50, classes=classes, seed=classes)
+    calls, test = (CallTable.of(library, part) for part in ("validation", "test"))
+    names = ["precision:no", "f1:yes", "matthews"] + ["recall"] * (classes == 2)
+    about = {"rates": names, "positive": "no" if classes == 2 else None}
+    errors = {"no": {"yes": 2.0}, "yes": {"no": 1.0}}
+    problem = CascadeProblem(calls, test=test, abstain="early", errors=errors, **about)
+    X = problem.space.sample(np.random.default_rng(0), 8)
+    test, said = problem.test, np.full((8, 50), -1)
+    for x, row in zip(X, said, strict=True):
+        policy, waiting = problem.decoded(x), np.ones(50, dtype=bool)
+        for name, accept, refuse in zip(policy.models, policy.accept, policy.refuse, strict=True):
+            m = test.ids.index(name)
+            sure = waiting & ((test.confidence[m] >= accept) | (accept == -np.inf))
+            row[sure] = test.answers[m, sure]
+            waiting &= ~sure & (refuse is None or test.confidence[m] >= refuse)
+    agree(problem, X, said, test.truth, np.zeros(50), names)
+    assert problem.truth()[1] == library.classes
+    for trivial, cost in zip(problem.trivial_classifiers(), (1.0, 0.5), strict=classes == 2):
+        shown = {"accuracy": 0.5, "calibrated_accuracy": 0.5, "error_cost": cost, "memory": 0.0}
+        assert {name: trivial.values[name] for name in shown} == shown
 
 
 @pytest.fixture(scope="module")

@@ -10,12 +10,14 @@ from typing import Literal
 from pydantic import Field
 
 from algorithms.cascade.stages import AnswerRule, Calibration
+from framework.data.columns import Label
 from framework.data.splits import MeasureConfig
 from framework.errors import InputError
 from framework.libraries.calls import CallTable
 from framework.libraries.config import CallsSection, measured_as
 from framework.libraries.library import Library
 from framework.libraries.members import call_times
+from framework.measures import Rates
 from framework.settings import Section
 
 Abstain = Literal["no", "last", "early"]
@@ -36,6 +38,8 @@ class CascadeConfig(Section):
         ``last``, the answer of the last model has to reach a threshold, too. With ``early``, each
         model may also give a record up, below a second threshold.
     limit : a value of the first cost; the metric ``over_limit`` is the share of records above it.
+    positive : label of the positive class of two; else that of the data set of
+        ``calls.library.build``, else the second label. Only rates ask for it.
     errors : what it costs to answer one label for another, ``{TRUE: {SAID: cost}}``; the metric is
         ``error_cost``. What is not listed costs 0.
     no_answer : what a record without an answer adds to ``error_cost``.
@@ -49,6 +53,8 @@ class CascadeConfig(Section):
     answer: AnswerRule = "own"
     abstain: Abstain = "no"
     limit: float | None = Field(default=None, ge=0)
+    rates: Rates = ()
+    positive: Label | None = None
     errors: dict[str, dict[str, float]] | None = None
     no_answer: float = Field(default=0.0, ge=0)
     calibrate: Calibration = "confidences"

@@ -177,7 +177,7 @@ class UpperQuantile(NamedTuple):
         weights = np.ascontiguousarray(sums.weights, dtype=np.float64)
         paid = sums.answers.paid[self.paid]
         units = _upper_quantile(np.ascontiguousarray(paid), np.argsort(paid, axis=1), weights)
-        return np.asarray(units * sums.answers.scale[self.paid])
+        return np.asarray(units * sums.answers.scale.get(self.paid, 1.0))
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ class CalibratedAccuracy:
     def of(self, sums: Sums) -> FloatArray:
         """Return the values of n candidates under b columns of weights, shape (n, b)."""
         answers, n = sums.answers, len(sums.answers.records)
-        accuracy = (answers.codes == RIGHT_CODE).sum(axis=1)[:, np.newaxis] / n
+        accuracy = (answers.codes == answers.records.labels).sum(axis=1)[:, np.newaxis] / n
         tenths = answers.paid[TENTHS].sum(axis=1)[:, np.newaxis] / n
         change = sums.cells("outcomes")[0] / sums.total - accuracy
         return np.asarray(np.clip(tenths / 10 + change, 0.0, 1.0))

@@ -41,8 +41,9 @@ from framework.libraries.calls import UNIT, CallTable, whole_cost
 from framework.libraries.config import BuildConfig, measured_as
 from framework.libraries.library import Library
 from framework.libraries.members import example_records, has_members, load_members
-from framework.libraries.problem import describe, known_records
+from framework.libraries.problem import describe, known_records, positive_code, positive_label
 from framework.measures import Ratio, Tables, each_once
+from framework.measures import rates as rates_of
 from framework.problem import Deployable
 from framework.roles import Metric
 from framework.space import Integers
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 
     from algorithms.cascade.policy import Policy
 
+_MOST_CLASSES = 100  # counts by true class and answer have no room for free texts
 VERSION = 1  # raise it when a value changes for the same table
 
 _ACCURACY = Metric("accuracy", "max", text="share of records that are answered rightly", mixes=True)
@@ -98,8 +100,9 @@ class CascadeProblem(AnsweringProblem, Deployable):
         Of at least two models.
     test : CallTable, optional
         The calls of the same models for other records.
-    order, answer, abstain, limit, errors, no_answer, calibrate
-        See :class:`CascadeConfig`.
+    order, answer, abstain, limit, errors, no_answer, calibrate, rates, positive
+        See :class:`CascadeConfig`. With ``rates``, answers are told apart by their classes, else
+        only by whether they are right.
     library : Library, optional
         The library of the models, for exports.
 
@@ -107,7 +110,8 @@ class CascadeProblem(AnsweringProblem, Deployable):
     ------
     InputError
         There is one model only, confidences cannot divide records, a model is always right and
-        free, the table does not have a label, or a record is in both tables.
+        free, a table does not have a label or the classes that rates need, or a record is in both
+        tables.
     """
 
     known_metrics = (
@@ -129,6 +133,8 @@ class CascadeProblem(AnsweringProblem, Deployable):
         no_answer: float = 0.0,
         library: Library | None = None,
         calibrate: Calibration = "confidences",
+        rates: Sequence[str] = (),
+        positive: Any = None,
     ) -> None:
         self.library, self.source = library, calls.name
         self.order, self.answer, self.abstain, self.limit = order, answer, abstain, limit
@@ -151,14 +157,23 @@ class CascadeProblem(AnsweringProblem, Deployable):
             uppers.append(np.full(k, k - 1))
         upper = np.concatenate(uppers)
         self.space: Integers = Integers(np.zeros(len(upper), int), upper, members=k)
-        most = max(n, 0 if self.test is None else self.test.n)
-        self._error_costs = _error_table(self.calls, errors, no_answer, most)
-        self.measures = self._measures()
+        tables = [self.calls] if self.test is None else [self.calls, self.test]
+        self._error_costs = None if errors is None else _error_table(tables, errors, no_answer)
+        self.by_class, self.positive = bool(rates), -1
+        self.classes: tuple[Any, ...] = "right", "wrong"
+        if self.by_class:
+            self.classes = _classes_of(tables)
+            if len(self.classes) == 2:
+                self.positive = positive_code(positive, self.classes, self.source)
+        self.measures = each_once(
+            self._measures(), rates_of(rates, self.classes, self.positive), self.source
+        )
         tested = None if self.test is None else self._records_of("test", self.test)
         self.answered = {"search": self._records_of("search", self.calls), "test": tested}
         content = [VERSION, self.calls.fingerprint, order, answer, abstain, limit, errors]
         content += [no_answer, None if self.test is None else self.test.fingerprint]
         content += [] if calibrate == "confidences" else [calibrate]
+        content += [list(rates), list(map(str, self.classes)), self.positive] if rates else []
         self.fingerprint = digest_of(content)
 
     Config = CascadeConfig
@@ -169,9 +184,12 @@ class CascadeProblem(AnsweringProblem, Deployable):
         calls, test, library = obtain_calls(config.calls, config.measure)
         names = type(config).model_fields.keys() - {"calls", "measure", "kind"}
         others = {name: getattr(config, name) for name in names}
+        source, built = config.calls.library, None
+        if source is not None:
+            built = measured_as(source, config.measure).build
+        others["positive"] = positive_label(config.positive, built, calls.labels)
         problem = cls(calls, test=test, library=library, **others)
-        if config.calls.library is not None:
-            problem.built = measured_as(config.calls.library, config.measure).build
+        problem.built = built
         return problem
 
     @property
@@ -205,17 +223,19 @@ class CascadeProblem(AnsweringProblem, Deployable):
         return list(asked)
 
     def _records_of(self, part: Part, table: CallTable) -> Records:
-        """Return records whose only labels are whether an answer to them is right."""
         refitted = part == "search" and self.library is not None and self.library.folds > 0
         labels = np.full(table.n, RIGHT_CODE, dtype=np.int64)
-        classes = "right", "wrong"
-        return Records(labels, classes, units=table.groups, refitted=refitted, part=part)
+        if self.by_class:
+            assert table.truth is not None
+            labels = table.truth
+        about = labels, self.classes, self.positive
+        return Records(*about, units=table.groups, refitted=refitted, part=part)
 
     def neighbours(self, X: Array) -> Array:
         return moved(self.space, X)
 
-    def truth(self) -> None:
-        """Return None: metrics count whether answers are right, whatever the records' classes."""
+    def truth(self) -> tuple[IntArray, Sequence[Any]] | None:
+        return super().truth() if self.by_class else None
 
     def decoded(self, x: Array) -> Policy:
         """Return the policy that a genome, shape (d,), stands for, without promises."""
@@ -253,7 +273,9 @@ class CascadeProblem(AnsweringProblem, Deployable):
         return example_calls(self.calls)
 
     def labels(self) -> Sequence[Any]:
-        """Return the classes of the library's models; empty if there is only a table of calls."""
+        """Return the classes of the library's models, or those that rates tell apart, if any."""
+        if self.by_class:
+            return self.classes
         return () if self.library is None else self.library.classes or ()
 
     @property
@@ -262,6 +284,8 @@ class CascadeProblem(AnsweringProblem, Deployable):
 
     def answers_of_model(self, table: pd.DataFrame, codes: IntArray) -> Answers:
         said = super().answers_of_model(table, codes)
+        if self.by_class:
+            return said
         right = np.where(said.codes == codes, RIGHT_CODE, WRONG_CODE)
         records = Records(np.full(len(codes), RIGHT_CODE, dtype=np.int64), ("right", "wrong"))
         return Answers(records, np.where(said.codes == NO_ANSWER, NO_ANSWER, right))
@@ -341,7 +365,8 @@ class CascadeProblem(AnsweringProblem, Deployable):
             np.array([g / UNIT for g in scale]),
         )
         planes, paid = walk(policies, facts)
-        codes = np.where(planes[RIGHT] > 0, RIGHT_CODE, WRONG_CODE).astype(np.int8)
+        codes = np.where(planes[RIGHT] > 0, RIGHT_CODE, WRONG_CODE)
+        codes = (planes[SAID] if self.by_class else codes).astype(np.int8)
         codes[planes[ANSWERED] == 0] = NO_ANSWER
         columns: dict[str, Array] = dict(zip(self.costs, paid, strict=True))
         columns |= {_CALLS.name: planes[ASKED], TENTHS: planes[CALIBRATED]}
@@ -358,6 +383,12 @@ class CascadeProblem(AnsweringProblem, Deployable):
         worth = dict(zip(self.costs, facts.scale.tolist(), strict=True))
         sizes = {_MODELS.name: length.astype(np.float64)}
         return Answers(records, codes, columns, sizes, worth, limits=limits)
+
+    def paid_for(self, codes: Array, records: Records) -> Mapping[str, Array]:
+        paid: dict[str, Array] = {TENTHS: TENS * (codes == records.labels)}
+        if self._error_costs is not None:
+            paid[_ERRORS.name] = self._error_costs[records.labels, codes]
+        return paid
 
     def _policies(self, X: Array) -> tuple[Policies, list[tuple[int, ...]]]:
         """Return genomes as arrays, and the key of each stage that these name by its position."""
@@ -378,8 +409,8 @@ class CascadeProblem(AnsweringProblem, Deployable):
                     refuse[i, j] = x[k + m]
         return Policies(models, stages, accept, refuse, self.abstain != "no"), list(keys)
 
-    def _measures(self) -> tuple[Measure, ...]:
-        ratios, every = Tables(2), np.ones(2, dtype=bool)
+    def _measures(self) -> list[Measure]:
+        ratios, every = Tables(len(self.classes)), np.ones(len(self.classes), dtype=bool)
         everyone, nothing = ratios.everyone, 0 * ratios.everyone
 
         def mean(metric: Metric, per: int = 1) -> Measure:
@@ -412,7 +443,7 @@ class CascadeProblem(AnsweringProblem, Deployable):
         if self._error_costs is not None:
             high = float(self._error_costs.max()) / UNIT or 1.0
             measures.append(mean(_ERRORS._replace(high=high), per=UNIT))
-        return each_once(measures, where=self.source)
+        return measures
 
 
 def _by_price(calls: CallTable) -> CallTable:
@@ -444,28 +475,51 @@ def _check_choice(calls: CallTable) -> None:
             )
 
 
-def _error_table(
-    calls: CallTable,
-    errors: Mapping[str, Mapping[str, float]] | None,
-    no_answer: float,
-    records: int,
-) -> IntArray | None:
-    if errors is None:
-        return None
-    if calls.answers is None or calls.truth is None:
+def _labels_of(tables: Sequence[CallTable], where: str) -> tuple[Any, ...]:
+    """Return the labels of tables, which need answers and the true ones."""
+    for table in tables:
+        if table.answers is None or table.truth is None:
+            raise InputError(
+                f"{table.name}: {where}: expected a table with answers and the true ones, found "
+                "none"
+            )
+    return tables[-1].labels  # those of test records include all others
+
+
+def _classes_of(tables: Sequence[CallTable]) -> tuple[Any, ...]:
+    """Return the labels of tables whose answers are classes; refuse others."""
+    labels = _labels_of(tables, "problem.rates")
+    if len(labels) > _MOST_CLASSES:
         raise InputError(
-            f"{calls.name}: problem.errors: expected a table with answers and the true ones, found "
-            "none"
+            f"{tables[0].name}: problem.rates: expected up to {_MOST_CLASSES} classes, found "
+            f"{len(labels)} different answers; leave rates out"
         )
-    labels = [str(label) for label in calls.labels]
+    for table in tables:
+        truth = table.truth
+        assert truth is not None  # with labels
+        other = (table.right != (table.answers == truth)).any(axis=0) | (truth < 0)
+        if other.any():
+            raise InputError(
+                f"{table.name}: problem.rates: expected that just those answers are right that "
+                f"equal the true one, found {other.sum()} records where it is not so (record "
+                f"{int(other.argmax()) + 1} first); leave rates out"
+            )
+    return labels
+
+
+def _error_table(
+    tables: Sequence[CallTable], errors: Mapping[str, Mapping[str, float]], no_answer: float
+) -> IntArray:
+    labels = [str(label) for label in _labels_of(tables, "problem.errors")]
+    records = max(calls.n for calls in tables)
     table = np.zeros((len(labels) + 1, len(labels) + 1), dtype=np.int64)
     for true, row in errors.items():
         for said, cost in row.items():
             for label in (true, said):
                 if label not in labels:
                     raise InputError(
-                        f"problem.errors: expected labels of {calls.name} ({', '.join(labels)}), "
-                        f"found {label!r}"
+                        f"problem.errors: expected labels of {tables[0].name} "
+                        f"({', '.join(labels)}), found {label!r}"
                     )
             whole = whole_cost(cost, records, f"problem.errors: {true}: {said}")
             table[labels.index(true), labels.index(said)] = whole

@@ -16,6 +16,7 @@ from framework.data.divisions import Subgroups, about_folds, divide, subgroups_i
 from framework.data.encoding import Encoder
 from framework.data.splits import MeasureConfig, SplitConfig
 from framework.errors import InputError, listed
+from framework.measures import Rates
 from framework.settings import Section
 
 _LABEL = " label"  # no column's name: those of tables are stripped
@@ -61,8 +62,6 @@ class NetworkConfig(Section):
         answers by its larger output, as in the paper.
     finetune : epochs of training of the masked network before it is scored; 20 by default with
         ``gates: magnitude``, else 0.
-    rates : further metrics, each of the positive class or as ``NAME:CLASS``: ``precision``,
-        ``recall``, ``f1``, ``false_positive_rate``, ``false_negative_rate``; and ``matthews``.
     subgroup : column whose values are subgroups, which further metrics compare. It stays a feature
         if it is one.
     measure : the records that candidates are measured on; by default a cross-validation with
@@ -77,7 +76,7 @@ class NetworkConfig(Section):
     thresholds: int = Field(default=128, ge=0, le=4096)
     training: TrainingConfig = TrainingConfig()
     finetune: int = Field(default=0, ge=0)
-    rates: tuple[str, ...] = ()
+    rates: Rates = ()
     subgroup: str | None = None
     measure: MeasureConfig = _HOLDOUT
 

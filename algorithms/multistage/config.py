@@ -13,6 +13,7 @@ from framework.arrays import FloatArray
 from framework.data.costs import CostsConfig
 from framework.data.datasets import DatasetConfig
 from framework.data.splits import MeasureConfig, SplitConfig
+from framework.measures import Rates
 from framework.models.classifiers import CalibrationMethod, ClassifierConfig
 from framework.settings import Section
 
@@ -58,8 +59,6 @@ class MultiStageSettings(RecordsConfig):
     error_costs : what a wrong answer costs, by the label of the true class; labels left out cost 1.
     decision : costs by which stages decide, in place of the threshold: each picks the class of
         least expected cost, and stops where that is low enough.
-    rates : further metrics, each of the positive class or as ``NAME:CLASS``: ``precision``,
-        ``recall``, ``f1``, ``false_positive_rate``, ``false_negative_rate``; and ``matthews``.
     subgroup : column that tells subgroups apart; metrics compare them. It stays a feature if it is
         one.
     weights : column of weights of records, in any unit, in training and in every metric; it is no
@@ -81,7 +80,7 @@ class MultiStageSettings(RecordsConfig):
     remove_features: bool = False
     error_costs: dict[Label, Annotated[float, Field(ge=0)]] | None = None
     decision: StageDecisionConfig | None = None
-    rates: tuple[str, ...] = ()
+    rates: Rates = ()
     subgroup: str | None = None
     weights: str | None = None
     missing: MissingPolicy = "impute"

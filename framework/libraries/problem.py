@@ -19,6 +19,7 @@ from framework.errors import InputError
 from framework.libraries.config import BuildConfig, LibrarySection, measured_as
 from framework.libraries.library import Library
 from framework.libraries.members import example_records, has_members, load_encoder
+from framework.measures import Rates
 from framework.measures import rates as rates_of
 from framework.problem import Deployable
 from framework.registry import class_text, nearest, require_known
@@ -43,8 +44,6 @@ class LibraryKeys(Section):
     positive : label of the positive class of two; else that of the data set of ``library.build``,
         else the library's second class.
     costs : which costs of the library to report; all unless given.
-    rates : further metrics, each of the positive class or as ``NAME:CLASS``: ``precision``,
-        ``recall``, ``f1``, ``false_positive_rate``, ``false_negative_rate``; and ``matthews``.
     subgroup : column of the data set of ``library.build`` that tells subgroups apart; metrics
         compare them.
     """
@@ -53,7 +52,7 @@ class LibraryKeys(Section):
     measure: MeasureConfig | None = None
     positive: Label | None = None
     costs: Names | None = None
-    rates: tuple[str, ...] = ()
+    rates: Rates = ()
     subgroup: str | None = None
 
 
@@ -108,7 +107,7 @@ class LibraryProblem(AnsweringProblem, Deployable):
         subgroups: Sequence[Subgroups] = (),
     ) -> None:
         self.library = library
-        self.positive = _positive_code(library, positive)
+        self.positive = positive_code(positive, library.classes or (), library.name)
         expected = f"costs of the library ({', '.join(library.costs) or 'it has none'})"
         require_known(costs or (), library.costs, f"problem.costs: expected {expected},")
         self.costs = tuple(library.costs if costs is None else costs)
@@ -156,12 +155,9 @@ class LibraryProblem(AnsweringProblem, Deployable):
         library = obtain_library(section, check_classes=cls.check_classes)
         if models is not None:
             library = library.first(models)
-        positive = config.positive
-        if positive is None and section.build is not None and len(library.classes or ()) == 2:
-            positive = section.build.dataset.positive
         problem = cls(
             library,
-            positive=positive,
+            positive=positive_label(config.positive, section.build, library.classes or ()),
             costs=config.costs,
             rates=config.rates,
             subgroups=subgroups,
@@ -272,20 +268,25 @@ def describe(library: Library, fingerprint: str) -> Mapping[str, Any]:
     }
 
 
-def _positive_code(library: Library, label: Any) -> int:
+def positive_label(label: Any, build: BuildConfig | None, classes: Sequence[Any]) -> Any:
+    """Return the positive class of a problem: its own label, or that of the data of its library."""
+    if label is None and build is not None and len(classes) == 2:
+        return build.dataset.positive
+    return label
+
+
+def positive_code(label: Any, classes: Sequence[Any], name: str) -> int:
     """Return the position of the positive class; 1 if no label is given."""
     if label is None:
         return 1
-    labels = [str(one) for one in library.classes or ()]
+    labels = [str(one) for one in classes]
     if len(labels) != 2:
         raise InputError(
-            f"problem.positive: expected a library of two classes, found {len(labels)} in "
-            f"{library.name}; leave it out"
+            f"problem.positive: expected two classes, found {len(labels)} in {name}; leave it out"
         )
-    if (name := class_text(label, library.classes or ())) not in labels:
+    if (text := class_text(label, classes)) not in labels:
         raise InputError(
-            f"problem.positive: expected one of the classes "
-            f"{', '.join(map(repr, library.classes or ()))}, found {label!r}"
-            f"{nearest(str(label), labels)}"
+            f"problem.positive: expected one of the classes {', '.join(map(repr, classes))}, "
+            f"found {label!r}{nearest(str(label), labels)}"
         )
-    return labels.index(name)
+    return labels.index(text)

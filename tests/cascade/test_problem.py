@@ -304,6 +304,15 @@ def free_and_right(table):
         (lambda t: flat(t, []), {"calibrate": "consensus"}, "take confidences"),
         (lambda t: t, {"errors": {"z": {"a": 1.0}}}, "found 'z'"),
         (lambda t: flat(t, []), {"errors": ERRORS}, "with answers"),
+        (lambda t: flat(t, []), {"rates": ["matthews"]}, "problem.rates: .* with answers"),
+        (lambda t: t, {"rates": ["recall"]}, "expected recall:CLASS"),
+        (lambda t: t, {"rates": ["recall:z"]}, "found 'recall:z'"),
+        (lambda t: replace(t, right=~t.right), {"rates": ["matthews"]}, "found 30 records where"),
+        (
+            lambda t: made_up(3, 30, labels=[*"abc", *range(98)], probabilities=None),
+            {"rates": ["matthews"]},
+            "up to 100 classes, found 101",
+        ),
     ],
 )
 def test_what_nothing_can_be_chosen_of_is_refused(make, options, sentence):
@@ -327,6 +336,14 @@ def test_costs_of_errors_whose_sum_has_no_room_are_refused(more):
     ):
         cascades(**more)
     assert cascades(errors={"a": {"b": 5e7}}).metrics[-1].high == 5e7
+
+
+def test_answers_that_only_test_records_have_are_no_missing_ones():
+    calls = made_up(3, 30, 0)
+    others = made_up(3, 30, 1, answers=np.full((3, 30), "z"), labels=[*"abcz"], probabilities=None)
+    problem = CascadeProblem(calls, test=others, errors={"a": {"z": 1.0}}, no_answer=9.0)
+    tested = problem.evaluate_test(problem.space.sample(np.random.default_rng(0), 3))
+    assert set(tested["error_cost"]) == {(others.truth == 0).mean()}
 
 
 def test_records_that_a_library_repeats_are_counted_once():
