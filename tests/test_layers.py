@@ -313,10 +313,10 @@ def test_the_framework_knows_no_name_that_a_family_registers():
 # The goal is 28,500, 26,500, 6,000, 1,500 and 33,000.
 BUDGET = {
     "framework": 42_892,
-    "algorithms": 32_584,
+    "algorithms": 32_588,
     "tracking": 7_425,
     "scripts": 1_729,
-    "tests": 46_279,
+    "tests": 46_289,
 }
 
 

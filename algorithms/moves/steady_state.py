@@ -17,7 +17,7 @@ from framework.problem import Problem
 from framework.roles import Roles
 from framework.settings import Rate
 
-_ATTEMPTS = 16  # rounds of new children, and then of random genomes, in search of new genomes
+_ATTEMPTS = 16  # rounds of new children, and then of two kinds of random genomes
 SHARE_OF_POOL = 0.2
 """Without generations, the pool is formed again after so many evaluations, of the population."""
 
@@ -106,9 +106,13 @@ class SteadyState(Algorithm):
         new = self._seen.add(X)
         if not new.all():
             pieces, missing = [X[new]], len(X) - int(new.sum())
-            for attempt in range(2 * _ATTEMPTS):
-                is_early = attempt < _ATTEMPTS
-                X = self.bred(missing) if is_early else self._moves.scatter(missing, self.rng)
+            for attempt in range(3 * _ATTEMPTS):
+                if attempt < _ATTEMPTS:
+                    X = self.bred(missing)
+                elif attempt < 2 * _ATTEMPTS:
+                    X = self._moves.scatter(missing, self.rng)
+                else:  # on some spaces, the others pick each item at most once
+                    X = self.space.sample(self.rng, missing)
                 X = X.astype(pieces[0].dtype)
                 pieces.append(X[self._seen.add(X)])
                 missing -= len(pieces[-1])

@@ -4,10 +4,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from algorithms.cascade.problem import CascadeProblem
 from algorithms.general.nsga2 import NSGAII, crowding_distances
 from framework.batch import Evaluated
 from framework.pareto import pareto_layers
 from framework.roles import Constraint, Objective, Roles
+from tests.cascade.tables import made_up
 from tests.conftest import roles_of
 from tests.landscape import generations
 from tests.searching import searched
@@ -74,3 +76,11 @@ def test_one_objective_is_enough():
     roles = Roles(problem.metrics, [Objective("cost", "min")])
     _, front, _ = searched(NSGAII, problem, roles, 1500, population=20)
     assert len(front) == 1
+
+
+def test_few_items_leave_room_for_more_than_one_of_each():
+    problem = CascadeProblem(made_up(3, 60))  # of its three models, there are seven choices
+    roles = Roles(problem.metrics, [Objective("accuracy", "max"), Objective("cost", "min")])
+    for more in {}, {"max_pending": 4}:
+        _, _, record = searched(NSGAII, problem, roles, 100, population=20, **more)
+        assert len(record.X) == 100
