@@ -102,7 +102,7 @@ class _Tables:
         if "anyOf" in node and "allOf" in node["anyOf"][-1]:
             names = [_kind(section) for section in _kinds(node)]
             links = [f"[{name}](#problem-{name})" for name in names]
-            return " ".join(links) if key == "problem" else f"[section](#{key})"
+            return " ".join(links) if key == "problem" else "[section](#algorithm)"
         for several in ("anyOf", "oneOf"):
             if several in node:
                 texts = [self.value(one, key, title) for one in node[several]]

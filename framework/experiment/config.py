@@ -480,7 +480,7 @@ def _error_lines(model: type[BaseModel], raw: Any, error: ValidationError, where
     """Return one line for each error of ``raw``; ``where`` is its file, or ``file: section``."""
     by_place: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for detail in error.errors():
-        by_place.setdefault(_keys_of(detail), []).append(detail)
+        by_place.setdefault(_keys_of(detail, raw), []).append(detail)
     # of a union, only the branch counts in which validation got deepest
     passed = {place[:i] for place in by_place for i in range(len(place))}
     deepest = [place for place in by_place if place not in passed]
@@ -496,13 +496,17 @@ def _shown(value: Any) -> str:
     return "nothing" if value is None else reprlib.repr(value)
 
 
-def _keys_of(detail: Mapping[str, Any]) -> tuple[str, ...]:
+def _keys_of(detail: Mapping[str, Any], raw: Any) -> tuple[str, ...]:
     """Return the keys that lead to an error, without the steps that name a union's branch."""
     branches = {"int", "str", "float", "bool", "constrained-int", "constrained-float"}
-    steps = [str(step) for step in detail["loc"]]
-    last = steps[-1:] if detail["type"] == "extra_forbidden" else []  # a key, whatever its name
-    above = steps[: len(steps) - len(last)]
-    return (*(step for step in above if "[" not in step and step not in branches), *last)
+    keys: list[str] = []
+    for step in detail["loc"]:
+        inner = dict(enumerate(raw)) if isinstance(raw, list) else raw
+        is_key = isinstance(inner, Mapping) and step in inner  # whatever its name
+        if is_key or ("[" not in str(step) and step not in branches):
+            keys.append(str(step))
+            raw = inner[step] if is_key else None
+    return tuple(keys)
 
 
 def _error_line(
@@ -555,18 +559,20 @@ def _wanted(detail: Mapping[str, Any]) -> str:
 
 
 def _models_at(model: type[BaseModel], raw: Any, location: Sequence[str]) -> list[Any]:
-    """Return the models that may stand at a place of a model, through unions and lists."""
+    """Return the models that may stand at a place of a model, through unions, lists and names."""
     level = _models_in(model, raw)
     for step in location:
         raw = raw.get(step) if isinstance(raw, Mapping) else None
         below: list[Any] = []
         for candidate in level:
-            if step.isdigit():
+            if typing.get_origin(candidate) is dict:  # the step is a name of the user's
+                below += _models_in(typing.get_args(candidate)[1], raw)
+            elif step.isdigit():
                 below.append(candidate)
             elif step in candidate.model_fields:
                 below += _models_in(candidate.model_fields[step].annotation, raw)
         level = below
-    return level
+    return [candidate for candidate in level if inspect.isclass(candidate)]
 
 
 def _models_in(annotation: Any, raw: Any) -> list[Any]:
@@ -574,6 +580,8 @@ def _models_in(annotation: Any, raw: Any) -> list[Any]:
     if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
         if issubclass(annotation, Options) and isinstance(raw, Mapping):
             return [annotation.of_kind(raw.get("kind"))]
+        return [annotation]
+    if typing.get_origin(annotation) is dict:
         return [annotation]
     if typing.get_origin(annotation) in (Union, types.UnionType, list, Annotated):
         return [m for argument in typing.get_args(annotation) for m in _models_in(argument, raw)]

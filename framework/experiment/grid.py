@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import yaml
-from pydantic import Field, SerializeAsAny, field_validator, model_validator
+from pydantic import ConfigDict, Field, SerializeAsAny, field_validator, model_validator
 
 from framework import registry
 from framework.analysis.compare import Blocks
@@ -21,8 +21,7 @@ from framework.registry import nearest
 from framework.settings import Budget, Section
 from framework.streams import repeat_seed
 
-_BESIDE = ("problem", "budget")  # keys of a method that are not of its algorithm
-_OF_A_CASE = {"problem", "objectives", "constraints", "budget", "seed", "memory_limit"}
+_OF_A_CASE = ("problem", "objectives", "constraints", "budget", "seed", "memory_limit")
 _ALONE = {"repeats": 1, "workers": "serial"}  # of a run that is one of several
 Judge = Literal["front", "returned"]
 Records = Literal["validation", "test"]
@@ -47,19 +46,64 @@ class ReferenceConfig(Section):
         return self
 
 
+class MethodOptions(AlgorithmOptions):
+    """A method of an experiment: a section ``algorithm``, and what else is different in its runs.
+
+    problem : keys of the section ``problem`` that are different for this method; ``null`` takes one
+        away.
+    budget : its own; that of the experiment by default.
+    """
+
+    _group: ClassVar[registry.Group] = "algorithms"
+
+    problem: dict[str, Any] | None = None
+    budget: Budget | None = None
+
+    @property
+    def search(self) -> AlgorithmOptions:
+        """The section ``algorithm`` of its runs."""
+        model = AlgorithmOptions.of_kind(self.kind)
+        return model.model_construct(**{k: v for k, v in self if k in model.model_fields})
+
+
+class CaseConfig(Section):
+    """A case: dotted keys of the configuration and their values.
+
+    config : file of which it takes problem, objectives and constraints.
+    methods : other parameters of methods in this case, or another ``kind``.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    config: str = ""
+    methods: dict[str, str | dict[str, Any] | None] | None = None
+
+    @model_validator(mode="after")
+    def _known(self) -> CaseConfig:
+        _check_keys(self.model_extra or ())
+        return self
+
+
+def _check_keys(keys: Iterable[str]) -> None:
+    """Refuse dotted keys that cases, product and folds cannot change."""
+    allowed = [*_OF_A_CASE, *CaseConfig.model_fields]
+    wrong = [key for key in keys if key.partition(".")[0] not in allowed]
+    if wrong:
+        near = nearest(wrong[0].partition(".")[0], allowed)
+        names = ", ".join(map(repr, wrong))
+        raise ValueError(f"expected keys of {', '.join(allowed)}; found {names}{near}")
+
+
 class GridConfig(Section):
     """Section ``experiment``.
 
-    cases : by name, dotted keys of the configuration and their values. ``config: FILE`` takes
-        problem, objectives and constraints of another configuration; ``methods: {LABEL: {...}}``
-        gives methods other parameters in this case, or another ``kind``. Without cases the
+    cases : by name, dotted keys of the configuration and their values; without cases the
         configuration itself is the only one.
     product : dotted keys and lists of values; every case with every combination of them.
     folds : the same, for parts of one measurement: values are averaged over them before means,
         intervals and tests are computed.
-    methods : by label, sections ``algorithm``. Beside its parameters, ``problem`` has keys of the
-        section ``problem`` that are different for this method (``null`` takes one away), ``budget``
-        a budget of its own.
+    methods : by label, sections ``algorithm``. Beside its parameters, a method may have ``problem``
+        and ``budget``.
     repeats : runs of each method on each case, with other seeds.
     indicators : what tables and figures show, the first one above all.
     judge : whether the front of everything that a run evaluated is judged, or what the method
@@ -78,10 +122,10 @@ class GridConfig(Section):
     pages : names of what packages add to the report (claims, tables, figures of one paper).
     """
 
-    cases: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    cases: dict[str, CaseConfig] = Field(default_factory=dict)
     product: dict[str, list[Any]] = Field(default_factory=dict)
     folds: dict[str, list[Any]] = Field(default_factory=dict)
-    methods: dict[str, dict[str, Any]] = Field(min_length=1)
+    methods: dict[str, SerializeAsAny[MethodOptions]] = Field(min_length=1)
     repeats: int = Field(default=1, ge=1)
     indicators: list[str] = Field(
         default=["hypervolume", "igd_plus", "share", *ON_NEW_RECORDS], min_length=1
@@ -97,14 +141,10 @@ class GridConfig(Section):
     protocol: str | None = None
     origins: dict[str, tuple[str, str]] = Field(default_factory=dict)
 
-    @field_validator("methods", mode="before")
-    @classmethod
-    def _kinds(cls, methods: Any) -> Any:
-        return in_full(methods) if isinstance(methods, dict) else methods
-
     @field_validator("product", "folds")
     @classmethod
     def _has_values(cls, product: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        _check_keys(product)
         for key, values in product.items():
             if not values or len(set(map(repr, values))) < len(values):
                 raise ValueError(f"expected different values for {key}, found {values}")
@@ -208,16 +248,7 @@ class CaseOrigin(NamedTuple):
 
 @dataclass(frozen=True)
 class Method:
-    """A checked method.
-
-    Attributes
-    ----------
-    algorithm : AlgorithmOptions
-    problem : ProblemOptions or None
-        Its problem, if that is not the one of the case.
-    budget : Budget or None
-        Its budget, if that is not the one of the case.
-    """
+    """A method on a case; its problem or its budget is None where it is the one of the case."""
 
     algorithm: AlgorithmOptions
     problem: ProblemOptions | None = None
@@ -260,8 +291,6 @@ class Grid:
         By name; their algorithm is that of the first method.
     origins : mapping of str to CaseOrigin
         What each case is a part of.
-    methods : mapping of str to Method
-        By label, as they are unless a case changes them.
     of_case : mapping
         By case and label, the methods that a case changes.
     """
@@ -269,7 +298,6 @@ class Grid:
     section: GridConfig
     cases: Mapping[str, RunConfig]
     origins: Mapping[str, CaseOrigin]
-    methods: Mapping[str, Method]
     of_case: Mapping[str, Mapping[str, Method]] = field(default_factory=dict)
 
     @property
@@ -288,8 +316,10 @@ class Grid:
             budget = {"budget": reference.budget} if reference.budget else {}
             changed = config.model_copy(update={"algorithm": reference.algorithm, **budget})
             yield PlannedRun(case, None, 0, changed, f"references/{slug(case)}")
-        for label, usual in self.methods.items():
-            method = self.of_case.get(case, {}).get(label) or usual
+        for label, usual in self.section.methods.items():
+            method = self.of_case.get(case, {}).get(label) or Method(
+                usual.search, None, usual.budget
+            )
             folder = f"cells/{slug(case)}/{slug(label)}"
             yield from _cell(case, label, method, config, self.section.repeats, folder)
 
@@ -299,12 +329,8 @@ class Grid:
             mode="json", exclude={"product", "folds", "protocols", "protocol"}
         )
         section["origins"] = {case: list(origin) for case, origin in self.origins.items()}
-        section["methods"] = {
-            label: self.methods[label].algorithm.model_dump(mode="json") | parts_of_method(raw)[1]
-            for label, raw in self.section.methods.items()
-        }
         section["cases"] = {
-            case: config.model_dump(mode="json", include=_OF_A_CASE)
+            case: config.model_dump(mode="json", include=set(_OF_A_CASE))
             | {
                 "methods": {
                     label: self._changes(method, config)
@@ -326,14 +352,3 @@ class Grid:
         return changes | (
             {"budget": method.budget.model_dump(mode="json")} if method.budget else {}
         )
-
-
-def in_full(methods: Mapping[str, Any]) -> dict[str, Any]:
-    """Return methods by label; a text is short for a method of this kind alone."""
-    return {key: {"kind": raw} if isinstance(raw, str) else raw for key, raw in methods.items()}
-
-
-def parts_of_method(raw: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the section ``algorithm`` of a method, and what stands beside its parameters."""
-    algorithm = {key: value for key, value in raw.items() if key not in _BESIDE}
-    return algorithm, {key: raw[key] for key in _BESIDE if raw.get(key) is not None}

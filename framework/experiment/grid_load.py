@@ -21,22 +21,21 @@ from framework.experiment.config import (
     read_yaml,
 )
 from framework.experiment.grid import (
+    CaseConfig,
     CaseOrigin,
     Grid,
     GridConfig,
     Method,
+    MethodOptions,
     check_names,
-    in_full,
-    parts_of_method,
 )
-from framework.experiment.options import AlgorithmOptions, ProblemOptions
+from framework.experiment.options import Options, ProblemOptions
 from framework.experiment.run_dir import slug
 from framework.registry import nearest
 from framework.security import note_configuration, received
-from framework.settings import Budget
 
 _OF_A_FILE = ("problem", "objectives", "constraints")  # what `config: FILE` of a case takes
-_NOT_OF_A_CASE = ("name", "algorithm", "repeats", "workers", "tracking", "cluster", "experiment")
+_OF_CASES = ("cases", "product", "folds", "origins")  # keys that make the cases
 _ONLY = "configured"  # the name of the only case of a configuration without cases
 
 
@@ -76,30 +75,31 @@ def _checked_grid(
     for key, instead in (("algorithm", "methods"), ("repeats", "repeats"), ("sweep", "methods")):
         if key in raw:
             raise InputError(f"{path}: {key}: expected in experiment.{instead}, found beside it")
-    grid = check(GridConfig, section, f"{path}: experiment", {"base": path.parent})
+    where, context = f"{path}: experiment", {"base": path.parent}
     messages: list[str] = []
-    usual: dict[str, Method] = {}
+    grid = None
     with noting(messages):
-        usual = _usual_methods(grid, path)
-    first = next(iter(grid.methods.values()))
-    crossed = _crossed(grid, str(raw.get("name")))
-    origins = {name: case.origin for name, case in crossed.items()}
+        grid = check(GridConfig, section, where, context)
+        _folders(grid.methods, f"{where}.methods")
+    crossed: dict[str, _Crossed] = {}
     cases: dict[str, RunConfig] = {}
     with noting(messages):
-        _check_keys(grid, f"{path}: experiment")
-        _folders(crossed, f"{path}: experiment.cases")
-        whole = raw | {"algorithm": parts_of_method(first)[0]}
-        cases = _checked_cases(whole, crossed, path, bool(messages))
+        alone = {key: section[key] for key in _OF_CASES if key in section}
+        usable = grid or check(GridConfig, alone | {"methods": {"any": "random"}}, where, context)
+        crossed = _crossed(usable, str(raw.get("name")), where)
+        first = next(iter(usable.methods.values())).search.model_dump(mode="json")
+        cases = _checked_cases(raw | {"algorithm": first}, crossed, path)
+    origins = {name: case.origin for name, case in crossed.items()}
     methods: dict[str, dict[str, Method]] = {}
-    if cases:
+    if grid and cases:
         scenarios = dict.fromkeys(origin.scenario for origin in origins.values())
         with noting(messages):
-            check_names(grid, cases, scenarios, f"{path}: experiment")
+            check_names(grid, cases, scenarios, where)
         with noting(messages):
-            methods = _own_methods(grid, raw, crossed, path)
-    if messages:
-        raise InputError("\n".join(dict.fromkeys(messages)))
-    return Grid(grid, cases, origins, usual, methods)
+            methods = _own_methods(grid, cases, crossed, path)
+    if messages or grid is None:
+        raise InputError("\n".join(dict.fromkeys("\n".join(messages).splitlines())))
+    return Grid(grid, cases, origins, methods)
 
 
 def resumed_grid(path: Path, overrides: Sequence[str], **top_level: Any) -> Grid:
@@ -119,21 +119,6 @@ def resumed_grid(path: Path, overrides: Sequence[str], **top_level: Any) -> Grid
     return load_grid(path, overrides, **top_level)
 
 
-def _usual_methods(grid: GridConfig, path: Path) -> dict[str, Method]:
-    """Return the methods as they are unless a case changes them, checked."""
-    messages: list[str] = []
-    methods: dict[str, Method] = {}
-    for label, raw in grid.methods.items():
-        where = f"{path}: experiment.methods.{label}"
-        with noting(messages):
-            methods[label] = _checked_method(raw, where, path.parent)
-    with noting(messages):
-        _folders(grid.methods, f"{path}: experiment.methods")
-    if messages:
-        raise InputError("\n".join(messages))
-    return methods
-
-
 def _folders(names: Mapping[str, Any], where: str) -> None:
     """Check that each name makes a folder of its own."""
     seen: dict[str, str] = {}
@@ -150,88 +135,54 @@ def _folders(names: Mapping[str, Any], where: str) -> None:
 
 
 def _own_methods(
-    grid: GridConfig, raw: Mapping[str, Any], crossed: Mapping[str, _Crossed], path: Path
+    grid: GridConfig, cases: Mapping[str, RunConfig], crossed: Mapping[str, _Crossed], path: Path
 ) -> dict[str, dict[str, Method]]:
     """Return the methods that a case changes, by case and label, checked."""
     messages: list[str] = []
     by_case: dict[str, dict[str, Method]] = defaultdict(dict)
-    for case, (case_label, change, *_) in crossed.items():
-        where = f"{path}: experiment.cases.{case_label}.methods"
-        changes = change.get("methods") or {}
-        if not isinstance(changes, dict):
-            messages.append(f"{where}: expected changes by method, found {changes!r}")
-            continue
-        changes = in_full(changes)
-        for label, changed in changes.items():
-            if not isinstance(changed, dict | None):
-                messages.append(f"{where}.{label}: expected keys of a method, found {changed!r}")
-                changes[label] = {}
-            if label not in grid.methods:
-                names = ", ".join(grid.methods)
-                messages.append(
-                    f"{where}: expected one of {names}; found {label!r}"
-                    f"{nearest(label, grid.methods)}"
-                )
-        differing = [n for n, m in grid.methods.items() if n in changes or "problem" in m]
-        if not differing:
-            continue
-        tree, place = _raw_case(raw, change, path)
-        for label in differing:
-            method = _changed(grid.methods[label], dict(changes.get(label) or {}))
-            problem = tree.get("problem") or {}, place.parent
+    for name, case in crossed.items():
+        where = f"{path}: experiment.cases.{case.label}.methods"
+        changes, of_case = case.change.methods or {}, _written(cases[name].problem)
+        messages += [
+            f"{where}: expected one of {', '.join(grid.methods)}; found {label!r}"
+            f"{nearest(label, grid.methods)}"
+            for label in changes
+            if label not in grid.methods
+        ]
+        for label, usual in grid.methods.items():
+            if label not in changes and usual.problem is None:
+                continue
             with noting(messages):
-                by_case[case][label] = _checked_method(
-                    method, f"{where}.{label}", path.parent, *problem
-                )
+                place, changed = f"{where}.{label}", _changed(usual, changes.get(label))
+                method, problem = check(MethodOptions, changed, place, {"base": path.parent}), None
+                if method.problem is not None:
+                    keys = _over(of_case, method.problem).items()
+                    section = {key: value for key, value in keys if value is not None}
+                    base = {"base": _file_of(case.change, path).parent}
+                    problem = check(ProblemOptions, section, f"{place}.problem", base)
+                by_case[name][label] = Method(method.search, problem, method.budget)
     if messages:
         raise InputError("\n".join(dict.fromkeys(messages)))
     return dict(by_case)
 
 
-def _changed(usual: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def _changed(usual: MethodOptions, changes: str | Mapping[str, Any] | None) -> dict[str, Any]:
     """Return a method with the changes of a case; with another kind, it has these keys alone."""
-    if changes.get("kind", usual["kind"]) != usual["kind"]:
-        return dict(changes)
-    return dict(_over(usual, changes))
+    keys = {"kind": changes} if isinstance(changes, str) else dict(changes or {})
+    if keys.get("kind", usual.kind) != usual.kind:
+        return keys
+    return dict(_over(_written(usual), keys))
 
 
-def _checked_method(
-    raw: Mapping[str, Any], where: str, base: Path, problem: Any = None, data: Path | None = None
-) -> Method:
-    """Return a checked method; if it has keys of the problem, with that of a case, ``problem``.
-
-    ``base`` and ``data`` are the folders that paths of algorithm and problem are relative to.
-    """
-    section, beside = parts_of_method(raw)
-    algorithm = check(AlgorithmOptions, section, where, {"base": base})
-    keys, budget, options = beside.get("problem", {}), beside.get("budget"), None
-    if not isinstance(keys, dict):
-        raise InputError(f"{where}.problem: expected keys of the section problem, found {keys!r}")
-    if "problem" in beside and problem is not None:
-        merged = {key: value for key, value in _over(problem, keys).items() if value is not None}
-        options = check(ProblemOptions, merged, f"{where}.problem", {"base": data})
-    return Method(algorithm, options, budget and check(Budget, budget, f"{where}.budget"))
-
-
-def _check_keys(grid: GridConfig, where: str) -> None:
-    """Refuse keys that cases, product and folds cannot change."""
-    places = {f"cases.{name}": change for name, change in grid.cases.items()}
-    for place, change in (places | {"product": grid.product, "folds": grid.folds}).items():
-        for key in change:
-            if key.partition(".")[0] in _NOT_OF_A_CASE:
-                raise InputError(
-                    f"{where}.{place}: expected keys of problem, objectives, constraints, budget "
-                    f"or seed, found {key!r}"
-                )
+def _written(options: Options) -> dict[str, Any]:
+    """Return the keys of a section that were given."""
+    return options.model_dump(mode="json", exclude_unset=True)
 
 
 def _checked_cases(
-    raw: Mapping[str, Any], crossed: Mapping[str, _Crossed], path: Path, bad_methods: bool
+    raw: Mapping[str, Any], crossed: Mapping[str, _Crossed], path: Path
 ) -> dict[str, RunConfig]:
-    """Return the configuration of each case, checked; an error of all cases is told once.
-
-    With ``bad_methods``, errors of the algorithm were told already.
-    """
+    """Return the configuration of each case, checked; an error of all cases is told once."""
     cases: dict[str, RunConfig] = {}
     errors: dict[str, list[str]] = {}
     for name, case in crossed.items():
@@ -240,8 +191,7 @@ def _checked_cases(
             cases[name] = check(RunConfig, *_raw_case(raw, case.change, path))
         texts = [line for text in messages for line in text.splitlines()]
         lines = [_placed(line, case, raw, path) for line in texts]
-        fresh = [line for line in lines if not (bad_methods and ": algorithm" in line)]
-        errors |= {name: fresh} if fresh else {}
+        errors |= {name: lines} if lines else {}
     if errors:
         every = set.intersection(*map(set, errors.values())) if not cases else set()
         whole = (f"{path}: experiment.", *every)  # said as it is
@@ -249,8 +199,8 @@ def _checked_cases(
             line
             if line.startswith(whole)
             else f"{path}: experiment.cases.{name}: {line.removeprefix(f'{path}: ')}"
-            for name, fresh in errors.items()
-            for line in fresh
+            for name, of_case in errors.items()
+            for line in of_case
         ]
         raise InputError("\n".join(dict.fromkeys(lines)))
     return cases
@@ -268,21 +218,21 @@ def _placed(line: str, case: _Crossed, raw: Mapping[str, Any], path: Path) -> st
     return f"{path}: {text}" if ours and text != line else line
 
 
-def _file_of(change: Mapping[str, Any], path: Path) -> Path:
+def _file_of(change: CaseConfig, path: Path) -> Path:
     """Return the file that has the problem of a case."""
-    return path.parent / str(change["config"]) if "config" in change else path
+    return path.parent / change.config if "config" in change.model_fields_set else path
 
 
 class _Crossed(NamedTuple):
     """A case of product and folds: its label, keys and origin, and the part each key is from."""
 
     label: str
-    change: Mapping[str, Any]
+    change: CaseConfig
     origin: CaseOrigin
     sections: Mapping[str, str]
 
 
-def _crossed(grid: GridConfig, name: str) -> dict[str, _Crossed]:
+def _crossed(grid: GridConfig, name: str, where: str) -> dict[str, _Crossed]:
     """Return the cases, crossed with product and folds, by name."""
     crossed = {}
     keys = [*grid.product, *grid.folds]
@@ -293,7 +243,7 @@ def _crossed(grid: GridConfig, name: str) -> dict[str, _Crossed]:
     def text(chosen: Mapping[str, Any]) -> list[str]:
         return [f"{short[key]}={value}" for key, value in chosen.items()]
 
-    for label, change in (grid.cases or {_ONLY: {}}).items():
+    for label, change in (grid.cases or {_ONLY: CaseConfig()}).items():
         words = [] if label == _ONLY else [label]
         for chosen in _combinations(grid.product):
             unit = " ".join([*words, *text(chosen)]) or _ONLY
@@ -301,9 +251,12 @@ def _crossed(grid: GridConfig, name: str) -> dict[str, _Crossed]:
                 case = " ".join([*words, *text(chosen), *text(fold)]) or _ONLY
                 scenario = name if label == _ONLY and (chosen or fold) else label
                 origin = CaseOrigin(*grid.origins.get(case, (unit, scenario)))
-                sections = dict.fromkeys(change, f"cases.{label}")
+                content = change.model_dump(exclude_unset=True)
+                sections = dict.fromkeys(content, f"cases.{label}")
                 sections |= dict.fromkeys(chosen, "product") | dict.fromkeys(fold, "folds")
-                crossed[case] = _Crossed(label, change | chosen | fold, origin, sections)
+                changed = check(CaseConfig, content | chosen | fold, f"{where}.cases.{label}")
+                crossed[case] = _Crossed(label, changed, origin, sections)
+    _folders(crossed, f"{where}.cases")
     return crossed
 
 
@@ -313,20 +266,16 @@ def _combinations(values: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any
 
 
 def _raw_case(
-    raw: Mapping[str, Any], change: Mapping[str, Any], path: Path
+    raw: Mapping[str, Any], change: CaseConfig, path: Path
 ) -> tuple[dict[str, Any], Path]:
     """Return the content of a case's configuration, and the file its paths are relative to."""
     case: dict[str, Any] = copy.deepcopy(dict(raw))
-    change = {key: value for key, value in change.items() if key != "methods"}
     place = _file_of(change, path)
-    if "config" in change:
-        name = change.pop("config")
-        if not isinstance(name, str):
-            raise InputError(f"config: expected the path of a file, found {name!r}")
-        note_configuration(place, "config", name)
+    if place != path:
+        note_configuration(place, "config", change.config)
         file = read_yaml(place)
         case = _over({key: file[key] for key in _OF_A_FILE if key in file}, case)
-    for key, value in change.items():
+    for key, value in (change.model_extra or {}).items():
         put(case, key, copy.deepcopy(value))
     return case, place
 

@@ -42,6 +42,7 @@ def test_every_shipped_configuration_is_valid(validator):
         ({"objectives": [{"metric": "accuracy", "sense": "maximal"}]}, "maximal"),
         ({"sweep": {"trails": 3}}, "trails"),
         ({"experiment": {"method": {}}}, "method"),
+        ({"experiment": {"methods": {"a": {"kind": "emsco", "popultion": 9}}}}, "popultion"),
     ],
 )
 def test_mistakes_are_found(validator, change, said):

@@ -98,11 +98,11 @@ def test_a_case_may_give_a_method_other_parameters(tmp_path):
 @pytest.mark.parametrize(
     ("methods", "message"),
     [
-        ("evil:main", ": expected changes by method, found 'evil:main'"),
-        ({"grid*": [1]}, ".grid*: expected keys of a method, found [1]"),
+        ("evil:main", ": expected a section (keys and values), found 'evil:main'"),
+        ({"grid*": [1]}, ".grid*: expected a text or a section (keys and values), found [1]"),
         (
             {"grid*": {"problem": 5}},
-            ".grid*.problem: expected keys of the section problem, found 5",
+            ".grid*.problem: expected a section (keys and values), found 5",
         ),
     ],
 )
@@ -118,7 +118,7 @@ def test_the_methods_of_a_case_are_keys(methods, message, tmp_path):
     [
         (
             {"config": None},
-            "little.yaml: experiment.cases.a: config: expected the path of a file, found None",
+            "little.yaml: experiment.cases.a.config: expected a text, found nothing",
         ),
         ({"config": "no.yaml"}, "no.yaml: cannot read the configuration: no such file or directo"),
         ({"config": "empty.yaml"}, "empty.yaml: expected keys and values, found nothing"),
