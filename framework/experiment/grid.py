@@ -69,7 +69,7 @@ class MethodOptions(AlgorithmOptions):
 class CaseConfig(Section):
     """A case: dotted keys of the configuration and their values.
 
-    config : file of which it takes problem, objectives and constraints.
+    config : file from which it takes problem, objectives and constraints.
     methods : other parameters of methods in this case, or another ``kind``.
     """
 
@@ -94,14 +94,37 @@ def _check_keys(keys: Iterable[str]) -> None:
         raise ValueError(f"expected keys of {', '.join(allowed)}; found {names}{near}")
 
 
-class GridConfig(Section):
-    """Section ``experiment``.
+class CasesConfig(Section):
+    """The keys of the section ``experiment`` that make its cases.
 
     cases : by name, dotted keys of the configuration and their values; without cases the
         configuration itself is the only one.
     product : dotted keys and lists of values; every case with every combination of them.
     folds : the same, for parts of one measurement: values are averaged over them before means,
         intervals and tests are computed.
+    folder : paths are relative to it, not to the file's; written into an experiment's directory.
+    files : by path, what cases take from files; written there as well.
+    """
+
+    cases: dict[str, CaseConfig] = Field(default_factory=dict)
+    product: dict[str, list[Any]] = Field(default_factory=dict)
+    folds: dict[str, list[Any]] = Field(default_factory=dict)
+    folder: str = ""
+    files: dict[str, dict[str, Any]] = Field(default_factory=dict)
+
+    @field_validator("product", "folds")
+    @classmethod
+    def _has_values(cls, product: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        _check_keys(product)
+        for key, values in product.items():
+            if not values or len(set(map(repr, values))) < len(values):
+                raise ValueError(f"expected different values for {key}, found {values}")
+        return product
+
+
+class GridConfig(CasesConfig):
+    """Section ``experiment``.
+
     methods : by label, sections ``algorithm``. Beside its parameters, a method may have ``problem``
         and ``budget``.
     repeats : runs of each method on each case, with other seeds.
@@ -117,14 +140,9 @@ class GridConfig(Section):
     claims : statements on the methods, and how the means tell whether they hold.
     protocols : by name, dotted keys of the whole file and their values, such as more repeats.
     protocol : which of them is followed; the file as it is if None.
-    origins : by case, what it is a fold of, and the case that product and folds made it of; written
-        into the directory of an experiment.
     pages : names of what packages add to the report (claims, tables, figures of one paper).
     """
 
-    cases: dict[str, CaseConfig] = Field(default_factory=dict)
-    product: dict[str, list[Any]] = Field(default_factory=dict)
-    folds: dict[str, list[Any]] = Field(default_factory=dict)
     methods: dict[str, SerializeAsAny[MethodOptions]] = Field(min_length=1)
     repeats: int = Field(default=1, ge=1)
     indicators: list[str] = Field(
@@ -139,16 +157,6 @@ class GridConfig(Section):
     pages: list[str] = Field(default_factory=list)
     protocols: dict[str, dict[str, Any]] = Field(default_factory=dict)
     protocol: str | None = None
-    origins: dict[str, tuple[str, str]] = Field(default_factory=dict)
-
-    @field_validator("product", "folds")
-    @classmethod
-    def _has_values(cls, product: dict[str, list[Any]]) -> dict[str, list[Any]]:
-        _check_keys(product)
-        for key, values in product.items():
-            if not values or len(set(map(repr, values))) < len(values):
-                raise ValueError(f"expected different values for {key}, found {values}")
-        return product
 
 
 def check_names(
@@ -287,6 +295,8 @@ class Grid:
     ----------
     section : GridConfig
         What is compared, and how.
+    beside : mapping
+        The sections beside it, as they were written.
     cases : mapping of str to RunConfig
         By name; their algorithm is that of the first method.
     origins : mapping of str to CaseOrigin
@@ -296,6 +306,7 @@ class Grid:
     """
 
     section: GridConfig
+    beside: Mapping[str, Any]
     cases: Mapping[str, RunConfig]
     origins: Mapping[str, CaseOrigin]
     of_case: Mapping[str, Mapping[str, Method]] = field(default_factory=dict)
@@ -325,30 +336,9 @@ class Grid:
 
     def dump(self) -> str:
         """Return a configuration in YAML that makes the same runs, whatever folder it lies in."""
-        section = self.section.model_dump(
-            mode="json", exclude={"product", "folds", "protocols", "protocol"}
-        )
-        section["origins"] = {case: list(origin) for case, origin in self.origins.items()}
-        section["cases"] = {
-            case: config.model_dump(mode="json", include=set(_OF_A_CASE))
-            | {
-                "methods": {
-                    label: self._changes(method, config)
-                    for label, method in self.of_case.get(case, {}).items()
-                }
-            }
-            for case, config in self.cases.items()
-        }
-        of_all = self.base.model_dump(mode="json", exclude={"algorithm", "repeats"})
-        return yaml.safe_dump(of_all | {"experiment": section}, sort_keys=False, allow_unicode=True)
-
-    @staticmethod
-    def _changes(method: Method, case: RunConfig) -> dict[str, Any]:
-        """Return a method of a case as a section; null takes away keys that its problem lacks."""
-        changes = method.algorithm.model_dump(mode="json")
-        if method.problem is not None:
-            changes["problem"] = dict.fromkeys(case.problem.model_dump())
-            changes["problem"] |= method.problem.model_dump(mode="json")
-        return changes | (
-            {"budget": method.budget.model_dump(mode="json")} if method.budget else {}
-        )
+        of_all = self.base.model_dump(mode="json", exclude={*_OF_A_CASE, "algorithm", "repeats"})
+        section = self.section.model_dump(mode="json", exclude={"protocols", "protocol"})
+        written = self.section.model_dump(include={*CasesConfig.model_fields}, exclude_unset=True)
+        of_cases = {key: self.beside[key] for key in _OF_A_CASE if key in self.beside}
+        tree = of_all | of_cases | {"experiment": section | written}
+        return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True)

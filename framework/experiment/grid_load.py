@@ -23,6 +23,7 @@ from framework.experiment.config import (
 from framework.experiment.grid import (
     CaseConfig,
     CaseOrigin,
+    CasesConfig,
     Grid,
     GridConfig,
     Method,
@@ -35,7 +36,6 @@ from framework.registry import nearest
 from framework.security import note_configuration, received
 
 _OF_A_FILE = ("problem", "objectives", "constraints")  # what `config: FILE` of a case takes
-_OF_CASES = ("cases", "product", "folds", "origins")  # keys that make the cases
 _ONLY = "configured"  # the name of the only case of a configuration without cases
 
 
@@ -75,20 +75,21 @@ def _checked_grid(
     for key, instead in (("algorithm", "methods"), ("repeats", "repeats"), ("sweep", "methods")):
         if key in raw:
             raise InputError(f"{path}: {key}: expected in experiment.{instead}, found beside it")
-    where, context = f"{path}: experiment", {"base": path.parent}
+    where = f"{path}: experiment"
     messages: list[str] = []
-    grid = None
+    grid, made = None, None
     with noting(messages):
-        grid = check(GridConfig, section, where, context)
+        of_cases = {key: section[key] for key in CasesConfig.model_fields if key in section}
+        made = check(CasesConfig, of_cases, where)
+    source = _Source(path, raw, made or CasesConfig())
+    with noting(messages):
+        grid = check(GridConfig, section, where, {"base": source.folder})
         _folders(grid.methods, f"{where}.methods")
     crossed: dict[str, _Crossed] = {}
     cases: dict[str, RunConfig] = {}
     with noting(messages):
-        alone = {key: section[key] for key in _OF_CASES if key in section}
-        usable = grid or check(GridConfig, alone | {"methods": {"any": "random"}}, where, context)
-        crossed = _crossed(usable, str(raw.get("name")), where)
-        first = next(iter(usable.methods.values())).search.model_dump(mode="json")
-        cases = _checked_cases(raw | {"algorithm": first}, crossed, path)
+        crossed = _crossed(made, str(raw.get("name")), where) if made else {}
+        cases = _checked_cases(source, grid, crossed)
     origins = {name: case.origin for name, case in crossed.items()}
     methods: dict[str, dict[str, Method]] = {}
     if grid and cases:
@@ -96,10 +97,10 @@ def _checked_grid(
         with noting(messages):
             check_names(grid, cases, scenarios, where)
         with noting(messages):
-            methods = _own_methods(grid, cases, crossed, path)
+            methods = _own_methods(grid, cases, crossed, source)
     if messages or grid is None:
         raise InputError("\n".join(dict.fromkeys("\n".join(messages).splitlines())))
-    return Grid(grid, cases, origins, methods)
+    return Grid(source.noted_in(grid), raw, cases, origins, methods)
 
 
 def resumed_grid(path: Path, overrides: Sequence[str], **top_level: Any) -> Grid:
@@ -135,13 +136,16 @@ def _folders(names: Mapping[str, Any], where: str) -> None:
 
 
 def _own_methods(
-    grid: GridConfig, cases: Mapping[str, RunConfig], crossed: Mapping[str, _Crossed], path: Path
+    grid: GridConfig,
+    cases: Mapping[str, RunConfig],
+    crossed: Mapping[str, _Crossed],
+    source: _Source,
 ) -> dict[str, dict[str, Method]]:
     """Return the methods that a case changes, by case and label, checked."""
     messages: list[str] = []
     by_case: dict[str, dict[str, Method]] = defaultdict(dict)
     for name, case in crossed.items():
-        where = f"{path}: experiment.cases.{case.label}.methods"
+        where = f"{source.path}: experiment.cases.{case.label}.methods"
         changes, of_case = case.change.methods or {}, _written(cases[name].problem)
         messages += [
             f"{where}: expected one of {', '.join(grid.methods)}; found {label!r}"
@@ -154,11 +158,14 @@ def _own_methods(
                 continue
             with noting(messages):
                 place, changed = f"{where}.{label}", _changed(usual, changes.get(label))
-                method, problem = check(MethodOptions, changed, place, {"base": path.parent}), None
+                method, problem = (
+                    check(MethodOptions, changed, place, {"base": source.folder}),
+                    None,
+                )
                 if method.problem is not None:
                     keys = _over(of_case, method.problem).items()
                     section = {key: value for key, value in keys if value is not None}
-                    base = {"base": _file_of(case.change, path).parent}
+                    base = {"base": source.folder_of(case.change)}
                     problem = check(ProblemOptions, section, f"{place}.problem", base)
                 by_case[name][label] = Method(method.search, problem, method.budget)
     if messages:
@@ -180,17 +187,26 @@ def _written(options: Options) -> dict[str, Any]:
 
 
 def _checked_cases(
-    raw: Mapping[str, Any], crossed: Mapping[str, _Crossed], path: Path
+    source: _Source, grid: GridConfig | None, crossed: Mapping[str, _Crossed]
 ) -> dict[str, RunConfig]:
-    """Return the configuration of each case, checked; an error of all cases is told once."""
+    """Return the configuration of each case; an error of all cases is told once.
+
+    Their algorithm is the first method; the grid is None if something is wrong with it.
+    """
+    path = source.path
+    first = next(iter(grid.methods.values())).search.model_dump(mode="json") if grid else None
     cases: dict[str, RunConfig] = {}
     errors: dict[str, list[str]] = {}
     for name, case in crossed.items():
         messages: list[str] = []
         with noting(messages):
-            cases[name] = check(RunConfig, *_raw_case(raw, case.change, path))
+            raw = source.raw_case(case.change) | {"algorithm": first}
+            base = {"base": source.folder_of(case.change)}
+            cases[name] = check(RunConfig, raw, str(source.file_of(case.change)), base)
         texts = [line for text in messages for line in text.splitlines()]
-        lines = [_placed(line, case, raw, path) for line in texts]
+        lines = [
+            _placed(line, case, source) for line in texts if grid or ": algorithm:" not in line
+        ]
         errors |= {name: lines} if lines else {}
     if errors:
         every = set.intersection(*map(set, errors.values())) if not cases else set()
@@ -206,9 +222,10 @@ def _checked_cases(
     return cases
 
 
-def _placed(line: str, case: _Crossed, raw: Mapping[str, Any], path: Path) -> str:
+def _placed(line: str, case: _Crossed, source: _Source) -> str:
     """Return the line of an error, with the place of its key in the experiment if it is there."""
-    text = line.removeprefix(f"{_file_of(case.change, path)}: ").removeprefix("--set ")
+    path, raw = source.path, source.raw
+    text = line.removeprefix(f"{source.file_of(case.change)}: ").removeprefix("--set ")
     key = text.partition(": ")[0]
     for above, section in case.sections.items():
         if f"{key}.".startswith(f"{above}."):
@@ -218,9 +235,60 @@ def _placed(line: str, case: _Crossed, raw: Mapping[str, Any], path: Path) -> st
     return f"{path}: {text}" if ours and text != line else line
 
 
-def _file_of(change: CaseConfig, path: Path) -> Path:
-    """Return the file that has the problem of a case."""
-    return path.parent / change.config if "config" in change.model_fields_set else path
+class _Source:
+    """What cases are made of: the sections beside ``experiment``, and the files that cases name.
+
+    Attributes
+    ----------
+    path : pathlib.Path
+        The configuration.
+    folder : pathlib.Path
+        To which its paths are relative.
+    raw : mapping
+        Its sections beside ``experiment``.
+    files : dict
+        By path, what cases take from a file.
+    """
+
+    def __init__(self, path: Path, raw: Mapping[str, Any], made: CasesConfig) -> None:
+        self.path, self.raw = path, raw
+        self.folder = path.parent / made.folder
+        self.files = dict(made.files)
+
+    def noted_in(self, grid: GridConfig) -> GridConfig:
+        """Return a section that makes the same cases, whatever folder its file lies in."""
+        updates = {"folder": str(self.folder.absolute()), "files": self.files}
+        return grid.model_copy(update=updates)
+
+    def file_of(self, change: CaseConfig) -> Path:
+        """Return the file that has the problem of a case."""
+        return self.folder / change.config if _names_a_file(change) else self.path
+
+    def folder_of(self, change: CaseConfig) -> Path:
+        """Return the folder that paths of a case's problem are relative to."""
+        return self.file_of(change).parent if _names_a_file(change) else self.folder
+
+    def raw_case(self, change: CaseConfig) -> dict[str, Any]:
+        """Return the content of a case's configuration."""
+        case: dict[str, Any] = copy.deepcopy(dict(self.raw))
+        if _names_a_file(change):
+            case = _over(self._content(self.file_of(change), change.config), case)
+        for key, value in (change.model_extra or {}).items():
+            put(case, key, copy.deepcopy(value))
+        return case
+
+    def _content(self, place: Path, text: str) -> dict[str, Any]:
+        """Return what cases take from a file that they name as ``text``."""
+        name = str(place.absolute())
+        if name not in self.files:
+            note_configuration(place, "config", text)
+            content = read_yaml(place)
+            self.files[name] = {key: content[key] for key in _OF_A_FILE if key in content}
+        return copy.deepcopy(self.files[name])
+
+
+def _names_a_file(change: CaseConfig) -> bool:
+    return "config" in change.model_fields_set
 
 
 class _Crossed(NamedTuple):
@@ -232,7 +300,7 @@ class _Crossed(NamedTuple):
     sections: Mapping[str, str]
 
 
-def _crossed(grid: GridConfig, name: str, where: str) -> dict[str, _Crossed]:
+def _crossed(grid: CasesConfig, name: str, where: str) -> dict[str, _Crossed]:
     """Return the cases, crossed with product and folds, by name."""
     crossed = {}
     keys = [*grid.product, *grid.folds]
@@ -250,7 +318,7 @@ def _crossed(grid: GridConfig, name: str, where: str) -> dict[str, _Crossed]:
             for fold in _combinations(grid.folds):
                 case = " ".join([*words, *text(chosen), *text(fold)]) or _ONLY
                 scenario = name if label == _ONLY and (chosen or fold) else label
-                origin = CaseOrigin(*grid.origins.get(case, (unit, scenario)))
+                origin = CaseOrigin(unit, scenario)
                 content = change.model_dump(exclude_unset=True)
                 sections = dict.fromkeys(content, f"cases.{label}")
                 sections |= dict.fromkeys(chosen, "product") | dict.fromkeys(fold, "folds")
@@ -263,21 +331,6 @@ def _crossed(grid: GridConfig, name: str, where: str) -> dict[str, _Crossed]:
 def _combinations(values: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
     for chosen in itertools.product(*values.values()):
         yield dict(zip(values, chosen, strict=True))
-
-
-def _raw_case(
-    raw: Mapping[str, Any], change: CaseConfig, path: Path
-) -> tuple[dict[str, Any], Path]:
-    """Return the content of a case's configuration, and the file its paths are relative to."""
-    case: dict[str, Any] = copy.deepcopy(dict(raw))
-    place = _file_of(change, path)
-    if place != path:
-        note_configuration(place, "config", change.config)
-        file = read_yaml(place)
-        case = _over({key: file[key] for key in _OF_A_FILE if key in file}, case)
-    for key, value in (change.model_extra or {}).items():
-        put(case, key, copy.deepcopy(value))
-    return case, place
 
 
 def _follow_protocol(raw: dict[str, Any], path: Path) -> None:

@@ -10,6 +10,9 @@ from tests.command import write
 from tests.experiment import small
 
 
+COST = [{"metric": "cost", "sense": "min"}]
+
+
 def grid_of(folder, content, *overrides, **top_level):
     return load_grid(small.write(folder, content), overrides, **top_level)
 
@@ -153,6 +156,29 @@ def test_what_is_kept_makes_the_same_runs_anywhere(tmp_path):
     assert len(resumed_grid(kept, ["experiment.repeats=3"]).runs()) == 3 * len(grid.runs()) / 2
     with pytest.raises(InputError, match="expected a key of the section experiment"):
         resumed_grid(kept, ["budget.evaluations=3"])
+
+
+def test_a_directory_keeps_what_cases_take_from_files_and_does_not_grow_with_them(tmp_path):
+    """A product of 3,200 cases made a file of 44 MB, which no command could read."""
+    (tmp_path / "below").mkdir()
+    dataset = {"path": "table.csv", "target": "y"}
+    other = {"problem": {"kind": "multistage", "dataset": dataset}, "objectives": COST}
+    small.write(tmp_path / "below", other, "other.yaml")
+    cases = {"other": {"config": "below/other.yaml"}}
+    content = small.raw(cases=cases, folds={"seed": [1]}, methods={"a": "random"})
+    del content["problem"], content["objectives"]
+    grid = grid_of(tmp_path, content)
+    assert grid.base.problem.dataset.path == tmp_path / "below" / "table.csv"
+    content["experiment"]["folds"] = {"seed": [*range(200)]}
+    many = grid_of(tmp_path, content)
+    (tmp_path / "below" / "other.yaml").unlink()
+    (tmp_path / "kept").mkdir()
+    kept = tmp_path / "kept" / "experiment.yaml"
+    for written in (grid, many):
+        kept.write_text(written.dump(), encoding="utf-8")
+        assert load_grid(kept).runs() == written.runs()
+        assert load_grid(kept).dump() == written.dump()
+    assert len(many.dump()) - len(grid.dump()) < 200 * len("    - 1999\n")
 
 
 def test_mistakes_are_said_all_at_once_each_where_it_is(tmp_path):

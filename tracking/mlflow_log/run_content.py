@@ -344,7 +344,11 @@ class RunContent:
 
     def has_cases(self) -> bool:
         """Return whether this is an experiment with several cases, or a cell of one."""
-        return self.kind in ("experiment", "cell") and len(self._grid()["cases"]) > 1
+        if self.kind not in ("experiment", "cell"):
+            return False
+        section = self._grid()
+        crossed = [*section.get("product", {}).values(), *section.get("folds", {}).values()]
+        return max(map(len, [section["cases"], *crossed])) > 1
 
     def case(self) -> str | None:
         """Return the case of a cell, if the experiment has several cases; None for other runs.
@@ -367,7 +371,7 @@ class RunContent:
         """
         tree = self.run_dir.config().model_dump(mode="json", exclude={"tracking"})
         if self.kind == "experiment":
-            tree = {"experiment": self._grid() | {"cases": None, "origins": None}}
+            tree = {"experiment": self._grid() | dict.fromkeys(("cases", "folder", "files"))}
         if self.kind == "sweep":
             tree["sweep"] = read_yaml(self.run_dir.sweep_file) | {"storage": None}
         flat = {key: value for key, value in flatten(tree).items() if value is not None}
