@@ -316,7 +316,7 @@ BUDGET = {
     "algorithms": 32_588,
     "tracking": 7_429,
     "scripts": 1_729,
-    "tests": 46_316,
+    "tests": 46_315,
 }
 
 

@@ -9,7 +9,6 @@ from framework.streams import repeat_seed
 from tests.command import write
 from tests.experiment import small
 
-
 COST = [{"metric": "cost", "sense": "min"}]
 
 
