@@ -35,8 +35,10 @@ _RATES: dict[str, tuple[Sense, str]] = {
     "false_negative_rate": ("min", "share of the records of {} that are called something else"),
     "accuracy": ("max", "share of the answers that are right"),
     "coverage": ("max", "share of records that get an answer"),
+    "right": ("max", "share of records that are answered rightly"),
 }
 _OF_CLASS = tuple(_RATES)[:5]
+_COMPARED = {"accuracy": "accuracy"}
 _EXACT = 2**53  # floats hold whole numbers up to here exactly
 
 
@@ -363,6 +365,7 @@ class Tables:
         over, under, about = {
             "coverage": (self.answered, self.everyone, every),
             "accuracy": (self.right, self.answered, every),
+            "right": (self.right, self.everyone, every),
             "precision": (hits, called, of_class),
             "recall": (hits, true, of_class),
             "f1": (2 * hits, called + true, of_class),
@@ -377,13 +380,12 @@ def rates(
     classes: Sequence[Any],
     positive: int = -1,
     subgroups: Sequence[str] = (),
-    *,
-    abstains: bool = False,
+    compared: Mapping[str, str] = _COMPARED,
     where: str = "problem.rates",
 ) -> tuple[Measure, ...]:
     """Return the rates that a configuration asks for, and how subgroups differ in them.
 
-    With subgroups, two metrics are added for each rate asked for, for accuracy and coverage, and
+    With subgroups, two metrics are added for each rate asked for, for the metrics ``compared``, and
     for the two error rates (the recall of each class, where none is positive): the greatest
     difference between two subgroups (``NAME_difference``) and the value of the worst subgroup
     (``worst_subgroup_NAME``).
@@ -393,13 +395,14 @@ def rates(
     names : sequence of str
         As :data:`Rates` says.
     classes : sequence
-        Labels, by class code.
+        Labels, by class code; none where answers are only right or wrong.
     positive : int
         Code of the positive class; -1 for none.
     subgroups : sequence of str
         Names of the subgroups, by code.
-    abstains : bool
-        Whether records may remain without an answer; coverage is compared only then.
+    compared : mapping of str to str
+        Metrics of the family that subgroups are compared in, and of which kind each is: ``right``
+        over all records, ``accuracy`` over those with an answer, or ``coverage``.
     where : str
         The key of the configuration that messages name.
 
@@ -408,7 +411,7 @@ def rates(
     InputError
         A name or class is unknown, or a name lacks its class where no class is positive.
     """
-    tables = Tables(len(classes))
+    tables = Tables(len(classes) or 2)
 
     def measure(name: str, kind: str, code: int) -> Ratio | Coefficient:
         if kind in _COEFFICIENTS:
@@ -421,16 +424,15 @@ def rates(
     chosen = [measure(name, *_named(name, classes, positive, where)) for name in names]
     if not subgroups:
         return tuple(chosen)
-    usual = {"coverage": ("coverage", -1)} if abstains else {}
-    usual["accuracy"] = "accuracy", -1
+    usual = {name: (kind, -1) for name, kind in compared.items()}
     if positive >= 0:
         usual |= {kind: (kind, positive) for kind in ("false_positive_rate", "false_negative_rate")}
     else:
         usual |= {f"recall:{name}": ("recall", k) for k, name in enumerate(_names(classes))}
-    compared = {name: measure(name, *rate) for name, rate in usual.items()}
-    compared |= {rate.metric.name: rate for rate in chosen}
-    differences = [_difference(rate) for rate in compared.values()]
-    return (*chosen, *differences, *(_worst_subgroup(rate) for rate in compared.values()))
+    every = {name: measure(name, *rate) for name, rate in usual.items()}
+    every |= {rate.metric.name: rate for rate in chosen}
+    differences = [_difference(rate) for rate in every.values()]
+    return (*chosen, *differences, *(_worst_subgroup(rate) for rate in every.values()))
 
 
 def _named(name: str, classes: Sequence[Any], positive: int, where: str) -> tuple[str, int]:

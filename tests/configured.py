@@ -47,7 +47,7 @@ def _folder() -> Path:
     costs.to_csv(folder / "costs.csv", index=False)
     for name in ("calls", "calls_test"):
         right = rng.random((60, 3)) < [0.5, 0.7, 0.9]
-        calls = pd.DataFrame()
+        calls = pd.DataFrame({"site": ["north", "south", "west"] * 20})
         for m in range(3):
             calls[f"m{m}:correct"] = right[:, m].astype(int)
             calls[f"m{m}:confidence"] = rng.random(60).round(2)
@@ -208,15 +208,17 @@ def configurations() -> dict[str, list[dict[str, Any]]]:
                 "calibrate": "consensus",
                 "rates": both,
                 "positive": "no",
+                "subgroup": "site",
             },
             {
+                "subgroup": "site",
                 "calls": {
                     "path": str(_folder() / "calls.csv"),
                     "test": str(_folder() / "calls_test.csv"),
                     "layout": "wide",
                     "prices": {"m0": 0.1, "m1": 0.7, "m2": 2.3},
                     "costs": ["latency_ms", "cost"],
-                }
+                },
             },
         ],
         "function": [{"name": "zdt2", "d": 4, "noise": 0.1}],

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from sklearn import metrics
 
+from algorithms.cascade.config import CascadeConfig
 from algorithms.cascade.problem import CascadeProblem
 from algorithms.ensembling.problem import EnsembleProblem
 from algorithms.hull.data import NetworkConfig
@@ -23,18 +24,19 @@ from tests.made_up_libraries import made_up
 from tests.multistage.data import genomes, problem_of
 
 LABELS = ["ill", "not so well", "well"]
+COMPARED = {"coverage": "coverage", "accuracy": "accuracy"}
 BY_CLASS = ["precision", "recall", "f1", "false_positive_rate", "false_negative_rate"]
 
 
 def rate(kind, of, frame):
-    """Return one rate of the records with an answer, as scikit-learn has it."""
+    """Return one rate of the records with an answer (right: of all), as scikit-learn has it."""
     if kind == "coverage":
         return np.average(frame["said"] >= 0, weights=frame["w"]) if frame["w"].sum() else 0.0
-    frame = frame[(frame["said"] >= 0) & (frame["w"] > 0)]
+    frame = frame[((frame["said"] >= 0) | (kind == "right")) & (frame["w"] > 0)]
     if frame.empty:
         return 0.0
     true, said, w = frame["true"], frame["said"], frame["w"]
-    if kind == "accuracy":
+    if kind in ("accuracy", "right"):
         return metrics.accuracy_score(true, said, sample_weight=w)
     if kind == "matthews":
         return metrics.matthews_corrcoef(true, said, sample_weight=w)
@@ -57,14 +59,14 @@ def about(kind, of, frame):
     return len(frame) > 0
 
 
-def expected(names, classes, positive, frame):
+def expected(names, classes, positive, frame, compared=COMPARED):
     """Return all metrics by name; ``frame`` has true, said, subgroup, w."""
     kinds = {}
     for name in names:
         kind, _, label = name.partition(":")
         kinds[name] = kind, classes.index(label.replace("_", " ")) if label else positive
     found = {name: rate(*share, frame) for name, share in kinds.items()}
-    usual = {"coverage": ("coverage", -1), "accuracy": ("accuracy", -1)}
+    usual = {name: (kind, -1) for name, kind in compared.items()}
     if positive >= 0:
         usual |= {k: (k, positive) for k in ("false_positive_rate", "false_negative_rate")}
     else:
@@ -93,7 +95,7 @@ def test_rates_of_weighted_records_are_those_of_scikit_learn(k):
     said[1] = np.where(codes == 1, -1, truth)
     said[2] = -1
     weights = np.stack([np.ones(n), rng.integers(0, 4, n)], axis=1)
-    measures = rates(names, classes, positive, list("abc"), abstains=True)
+    measures = rates(names, classes, positive, list("abc"), COMPARED)
     records = Records(truth, tuple(classes), positive, subgroups=codes, subgroup_names=tuple("abc"))
     found = measured(Answers(records, said), measures, weights)
     assert list(found) == [measure.metric.name for measure in measures]
@@ -158,13 +160,14 @@ def test_subgroups_that_cannot_be_compared_are_refused(values, text):
         subgroups_in(pd.Series(values, name="sex"))
 
 
-def agree(problem, X, said, truth, subgroups, names):
+def agree(problem, X, said, truth, subgroups, names, compared=COMPARED):
     """Compare the metrics of test records with those of answers that something else gave."""
     found = problem.evaluate_test(X, None)
     records = problem.records("test")
     for i, row in enumerate(said):
         frame = pd.DataFrame({"true": truth, "said": row, "subgroup": subgroups, "w": 1})
-        twin = expected(names, [str(c) for c in records.classes], records.positive, frame)
+        classes = [str(c) for c in records.classes]
+        twin = expected(names, classes, records.positive, frame, compared)
         for name, value in twin.items():
             if name in problem.metric_names:
                 assert found[name][i] == pytest.approx(value, abs=1e-12), name
@@ -258,6 +261,7 @@ def test_cascades(classes):
     calls, test = (CallTable.of(library, part) for part in ("validation", "test"))
     names = ["precision:no", "f1:yes", "matthews"] + ["recall"] * (classes == 2)
     about = {"rates": names, "positive": "no" if classes == 2 else None}
+    about["subgroups"] = [Subgroups(("a", "b"), halves(n, n)) for n in (60, 50)]
     errors = {"no": {"yes": 2.0}, "yes": {"no": 1.0}}
     problem = CascadeProblem(calls, test=test, abstain="early", errors=errors, **about)
     X = problem.space.sample(np.random.default_rng(0), 8)
@@ -269,11 +273,104 @@ def test_cascades(classes):
             sure = waiting & ((test.confidence[m] >= accept) | (accept == -np.inf))
             row[sure] = test.answers[m, sure]
             waiting &= ~sure & (refuse is None or test.confidence[m] >= refuse)
-    agree(problem, X, said, test.truth, np.zeros(50), names)
+    compared = {"accuracy": "right", "conclusive_accuracy": "accuracy", "coverage": "coverage"}
+    agree(problem, X, said, test.truth, about["subgroups"][1].codes, names, compared)
+    further = {"worst_subgroup_precision:no", *(f"{name}_difference" for name in compared)}
+    assert further <= {*problem.metric_names}
     assert problem.truth()[1] == library.classes
     for trivial, cost in zip(problem.trivial_classifiers(), (1.0, 0.5), strict=classes == 2):
         shown = {"accuracy": 0.5, "calibrated_accuracy": 0.5, "error_cost": cost, "memory": 0.0}
         assert {name: trivial.values[name] for name in shown} == shown
+
+
+def made_of(folder, **more):
+    """Return a problem of calls.csv and later.csv in a folder, which tell only what is right."""
+    files = {"path": str(folder / "calls.csv"), "test": str(folder / "later.csv")}
+    section = {"calls": files, "subgroup": "site", **more}
+    return CascadeProblem.from_config(check(CascadeConfig, section, "problem"))
+
+
+def rights(n, seed, sites):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {"record": [f"{seed} {i}" for i in range(n)], "site": rng.choice(sites, n)}
+    )
+    for m, skill in enumerate([0.5, 0.7, 0.9]):
+        frame[f"m{m}:correct"] = (rng.random(n) < skill).astype(int)
+        frame[f"m{m}:confidence"] = rng.random(n).round(2)
+        frame[f"m{m}:cost"] = float(2**m)
+    return frame
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("layout", ["wide", "long"])
+def test_subgroups_of_a_table_that_tells_only_what_is_right(layout, tmp_path):
+    """Sites that one of two tables lacks have one name in both; 07 is no 7."""
+    for name, frame in {
+        "calls": rights(60, 1, ["07", "7", "b"]),
+        "later": rights(50, 2, ["7", "c", "b"]),
+    }.items():
+        table = frame
+        if layout == "long":
+            of_model = [
+                frame[["record", "site"]].assign(
+                    model=f"m{m}",
+                    **{k: frame[f"m{m}:{k}"] for k in ("correct", "confidence", "cost")},
+                )
+                for m in range(3)
+            ]
+            of_model[1]["site"] = None  # one row of a record is enough, as for groups
+            table = pd.concat(of_model)
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+    problem = made_of(tmp_path, abstain="last")
+    plain = made_of(tmp_path, abstain="last", subgroup=None)
+    names = plain.metric_names
+    assert problem.metric_names[: len(names)] == names
+    more = ["accuracy", "conclusive_accuracy", "coverage"]
+    both = [*(f"{name}_difference" for name in more), *(f"worst_subgroup_{name}" for name in more)]
+    assert list(problem.metric_names[len(names) :]) == both
+    assert problem.fingerprint != plain.fingerprint
+    assert problem.truth() is None
+    X = problem.space.sample(np.random.default_rng(0), 8)
+    parts = [(problem.evaluate(X), "search", 1, 60), (problem.evaluate_test(X), "test", 2, 50)]
+    for values, part, seed, n in parts:
+        sites = rights(n, seed, [["07", "7", "b"], ["7", "c", "b"]][seed - 1])["site"].to_numpy()
+        for i, codes in enumerate(problem.answers(X, part).codes):
+            of = {site: codes[sites == site] for site in set(sites)}
+            right = [(c == 0).mean() for c in of.values()]
+            answered = [(c >= 0).mean() for c in of.values()]
+            sure = [(c == 0).sum() / max((c >= 0).sum(), 1) for c in of.values()]
+            for name, shares in zip(more, (right, sure, answered), strict=True):
+                assert values[f"worst_subgroup_{name}"][i] == pytest.approx(min(shares))
+                gap = max(shares) - min(shares)
+                assert values[f"{name}_difference"][i] == pytest.approx(gap, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("subgroup", "change", "sentence"),
+    [
+        ("sight", {}, "problem.subgroup: .*'sight'"),
+        ("record", {}, "problem.subgroup: expected a column beside record and truth"),
+        ("site", {"site": ["a"] * 29 + [None]}, "calls.csv: .*'site'.* 30"),
+        ("site", {"site": ["a"] * 29 + ["c"]}, "found one of 'c'"),
+        ("site", {"site": [*map(str, range(25))] * 2}, "2 to 50 subgroups in 'site', found 52"),
+    ],
+)
+def test_subgroups_that_a_table_of_calls_lacks_are_refused(subgroup, change, sentence, tmp_path):
+    rows = len(change.get("site", range(30)))
+    rights(rows, 1, ["a", "b"]).assign(**change).to_csv(tmp_path / "calls.csv", index=False)
+    later = [f"site {i}" for i in range(27)] if rows == 50 else ["a", "b"]
+    rights(200, 2, later).to_csv(tmp_path / "later.csv", index=False)
+    with pytest.raises(InputError, match=sentence):
+        made_of(tmp_path, subgroup=subgroup)
+
+
+def test_a_library_that_is_read_has_no_subgroups(tmp_path):
+    section = {"calls": {"library": {"path": str(tmp_path)}}, "subgroup": "site"}
+    with pytest.raises(
+        InputError, match=r"together with problem\.calls\.library\.build, found a lib"
+    ):
+        CascadeProblem.from_config(check(CascadeConfig, section, "problem"))
 
 
 @pytest.fixture(scope="module")

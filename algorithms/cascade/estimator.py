@@ -135,6 +135,7 @@ class ParetoCascade(PoolEstimator[CascadeClassifier]):
             abstain=self.abstain,
             calibrate=self.calibrate,
             library=library,
+            **self._rated,
         )
 
     def _model_of(self, genome: Array, problem: Any) -> Any:

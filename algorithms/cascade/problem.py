@@ -36,6 +36,7 @@ from framework.analysis.resamples import Resamples
 from framework.answering import AnsweringProblem
 from framework.answers import NO_ANSWER, Answers, Measure, Part, Records, Size
 from framework.arrays import Array, IntArray, WordArray, digest_of
+from framework.data.divisions import Subgroups, subgroups_of
 from framework.errors import InputError
 from framework.libraries.calls import UNIT, CallTable, whole_cost
 from framework.libraries.config import BuildConfig, measured_as
@@ -103,6 +104,8 @@ class CascadeProblem(AnsweringProblem, Deployable):
     order, answer, abstain, limit, errors, no_answer, calibrate, rates, positive
         See :class:`CascadeConfig`. With ``rates``, answers are told apart by their classes, else
         only by whether they are right.
+    subgroups : sequence of Subgroups
+        Of the records of both tables, or empty.
     library : Library, optional
         The library of the models, for exports.
 
@@ -135,6 +138,7 @@ class CascadeProblem(AnsweringProblem, Deployable):
         calibrate: Calibration = "confidences",
         rates: Sequence[str] = (),
         positive: Any = None,
+        subgroups: Sequence[Subgroups] = (),
     ) -> None:
         self.library, self.source = library, calls.name
         self.order, self.answer, self.abstain, self.limit = order, answer, abstain, limit
@@ -159,21 +163,31 @@ class CascadeProblem(AnsweringProblem, Deployable):
         self.space: Integers = Integers(np.zeros(len(upper), int), upper, members=k)
         tables = [self.calls] if self.test is None else [self.calls, self.test]
         self._error_costs = None if errors is None else _error_table(tables, errors, no_answer)
-        self.by_class, self.positive = bool(rates), -1
-        self.classes: tuple[Any, ...] = "right", "wrong"
-        if self.by_class:
-            self.classes = _classes_of(tables)
-            if len(self.classes) == 2:
-                self.positive = positive_code(positive, self.classes, self.source)
-        self.measures = each_once(
-            self._measures(), rates_of(rates, self.classes, self.positive), self.source
-        )
-        tested = None if self.test is None else self._records_of("test", self.test)
-        self.answered = {"search": self._records_of("search", self.calls), "test": tested}
+        self.positive, classes = -1, ()
+        if rates or subgroups:
+            try:
+                classes = _classes_of(tables)
+            except InputError:  # right and wrong answers are enough to compare subgroups
+                if rates:
+                    raise
+        if len(classes) == 2:
+            self.positive = positive_code(positive, classes, self.source)
+        self.by_class, self.classes = bool(classes), classes or ("right", "wrong")
+        compared = {_ACCURACY.name: "right"}
+        if abstain != "no":
+            compared |= {_CONCLUSIVE.name: "accuracy", _COVERAGE.name: "coverage"}
+        names = subgroups[0].names if subgroups else ()
+        further = rates_of(rates, classes, self.positive, names, compared)
+        self.measures = each_once(self._measures(), further, self.source)
+        searched = self._records_of("search", self.calls, subgroups)
+        tested = None if self.test is None else self._records_of("test", self.test, subgroups)
+        self.answered = {"search": searched, "test": tested}
         content = [VERSION, self.calls.fingerprint, order, answer, abstain, limit, errors]
         content += [no_answer, None if self.test is None else self.test.fingerprint]
         content += [] if calibrate == "confidences" else [calibrate]
-        content += [list(rates), list(map(str, self.classes)), self.positive] if rates else []
+        if rates or subgroups:
+            content += [list(rates), list(map(str, self.classes)), self.positive]
+        content += [of.content for of in subgroups]
         self.fingerprint = digest_of(content)
 
     Config = CascadeConfig
@@ -181,14 +195,15 @@ class CascadeProblem(AnsweringProblem, Deployable):
 
     @classmethod
     def from_config(cls, config: CascadeConfig) -> CascadeProblem:
-        calls, test, library = obtain_calls(config.calls, config.measure)
-        names = type(config).model_fields.keys() - {"calls", "measure", "kind"}
+        obtained = obtain_calls(config.calls, config.measure, config.subgroup)
+        calls, test, library, subgroups = obtained
+        names = type(config).model_fields.keys() - {"calls", "measure", "kind", "subgroup"}
         others = {name: getattr(config, name) for name in names}
         source, built = config.calls.library, None
         if source is not None:
             built = measured_as(source, config.measure).build
         others["positive"] = positive_label(config.positive, built, calls.labels)
-        problem = cls(calls, test=test, library=library, **others)
+        problem = cls(calls, test=test, library=library, subgroups=subgroups, **others)
         problem.built = built
         return problem
 
@@ -222,14 +237,14 @@ class CascadeProblem(AnsweringProblem, Deployable):
             asked.sort(key=lambda m: (place[m], m))
         return list(asked)
 
-    def _records_of(self, part: Part, table: CallTable) -> Records:
+    def _records_of(self, part: Part, table: CallTable, subgroups: Sequence[Subgroups]) -> Records:
         refitted = part == "search" and self.library is not None and self.library.folds > 0
         labels = np.full(table.n, RIGHT_CODE, dtype=np.int64)
         if self.by_class:
             assert table.truth is not None
             labels = table.truth
-        about = labels, self.classes, self.positive
-        return Records(*about, units=table.groups, refitted=refitted, part=part)
+        about = {"units": table.groups, "part": part, **subgroups_of(subgroups, part)}
+        return Records(labels, self.classes, self.positive, refitted=refitted, **about)
 
     def neighbours(self, X: Array) -> Array:
         return moved(self.space, X)
@@ -418,7 +433,7 @@ class CascadeProblem(AnsweringProblem, Deployable):
 
         k, n = self.calls.k, self.calls.n
         measures: list[Measure] = [
-            Ratio(_ACCURACY._replace(steps=n), ratios.right, everyone, every),
+            ratios.ratio(_ACCURACY._replace(steps=n), "right"),
             CalibratedAccuracy(_CALIBRATED._replace(steps=10 * n)),
             ratios.ratio(_CONCLUSIVE, "accuracy"),
             ratios.ratio(_COVERAGE._replace(steps=n), "coverage"),

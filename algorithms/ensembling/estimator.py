@@ -88,7 +88,8 @@ class ParetoEnsemble(PoolEstimator[WeightedEnsemble]):
         return model
 
     def _problem_from(self, library: Library) -> EnsembleProblem:
-        return EnsembleProblem(library, max_count=self.max_count, score=self.metric)
+        asked = {"score": self.metric, **self._rated}
+        return EnsembleProblem(library, max_count=self.max_count, **asked)
 
     def _usual_objectives(self, problem: EnsembleProblem) -> Sequence[str]:
         return [*problem.score, *(problem.costs or ["members"])]

@@ -176,13 +176,12 @@ def load(config: NetworkConfig) -> dict[str, Any]:
         counts = about_folds(division, config.split, config.measure)
     subgroups: tuple[Subgroups, ...] = ()
     if config.subgroup is not None:
-        names, codes = subgroups_in(table.aside[config.subgroup])
-        subgroups = tuple(Subgroups(names, codes[rows]) for rows in (scored, split.test))
+        every = subgroups_in(table.aside[config.subgroup])
+        subgroups = every.take(scored), every.take(split.test)
     encoder, design, (validation, test) = encoded(training, scored, split.test)
     fingerprints = [table.fingerprint, str(code), config.settings(), division.fingerprint]
     if config.rates or subgroups:
-        compared = [[*of.names, of.codes.tolist()] for of in subgroups]
-        fingerprints.append(json.dumps([config.rates, compared]))
+        fingerprints.append(json.dumps([config.rates, [of.content for of in subgroups]]))
     return {
         "design": design,
         "positive": positive[training],

@@ -13,7 +13,7 @@ import pandas as pd
 from sklearn.base import is_classifier
 from sklearn.utils import column_or_1d
 
-from algorithms.hull.operating_points import COST, Mixtures, OperatingPoint, ThresholdProblem
+from algorithms.hull.operating_points import COST, RATES, Mixtures, OperatingPoint, ThresholdProblem
 from algorithms.hull.roc import Wish
 from framework.analysis.choose import FALSE_NEGATIVES, FALSE_POSITIVES
 from framework.arrays import Array, FloatArray, IntArray
@@ -60,8 +60,6 @@ class ROCHull(PoolEstimator[Any]):
         By default the least share of errors on the records of ``fit``.
     algorithm, budget, workers
         Not used: there is no search.
-    positive : optional
-        Label of the positive class; the second in sorted order if None.
 
     The others are those of :class:`~framework.estimators.pool.PoolEstimator` and
     :class:`~framework.estimators.front.FrontEstimator`.
@@ -88,8 +86,6 @@ class ROCHull(PoolEstimator[Any]):
     >>> hull.deploy(hull.mix(fpr=0.02)).predict(X).shape
     (600,)
     """
-
-    positive: Any = None
 
     def operating_point(
         self,
@@ -257,8 +253,8 @@ class ROCHull(PoolEstimator[Any]):
             raise InputError(f"costs: expected one number a model, found {', '.join(by_name)}")
         costs = checked_cost(by_name[COST], tuple(names), COST, "costs")
         other = next(label for label in plain_labels(self.classes_) if label != self.positive_)
-        classes = (other, self.positive_)
-        made = ThresholdProblem(names, scores, positive, costs, classes, units, folds)
+        about = (other, self.positive_), units, folds, self._rated["rates"]
+        made = ThresholdProblem(names, scores, positive, costs, *about)
         self._mixtures = Mixtures(made, self.random_state)
         self.__dict__.pop("point_", None)
         return made
@@ -271,12 +267,11 @@ class ROCHull(PoolEstimator[Any]):
         before = dict(zip(old.names, old.curves.of_models.tolist(), strict=True))
         values = before | {str(name): value for name, value in prices.items()}
         costs = checked_cost(values, tuple(old.names), COST, "prices")
-        return ThresholdProblem(
-            old.names, old.scores, old.curves.positive, costs, old.classes, old.units, old.folds
-        )
+        about = old.classes, old.units, old.folds, old.rates
+        return ThresholdProblem(old.names, old.scores, old.curves.positive, costs, *about)
 
     def _usual_objectives(self, problem: ThresholdProblem) -> Sequence[str]:
-        return problem.metric_names
+        return [*RATES, COST] if problem.priced else [*RATES]
 
     def _searched(self, problem: Any, roles: Roles) -> Searched:
         if self.algorithm is not None:

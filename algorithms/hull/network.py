@@ -20,7 +20,7 @@ from framework.arrays import Array, BoolArray, FloatArray, IntArray, WordArray, 
 from framework.capabilities import Alternative
 from framework.components import Components, ComponentStore
 from framework.data.datasets import memory_to_load
-from framework.data.divisions import Subgroups
+from framework.data.divisions import Subgroups, subgroups_of
 from framework.data.encoding import Encoder
 from framework.errors import InputError
 from framework.machine import cache_dir
@@ -148,8 +148,10 @@ class NetworkProblem(AnsweringProblem, Deployable):
                     f"{name}, stratify, or choose another seed"
                 )
         self.answered = {
-            "search": self._answered(validation, subgroups[:1], units=units, refitted=bool(folds)),
-            "test": self._answered(test, subgroups[1:], part="test") if len(test) else None,
+            "search": self._answered(
+                validation, "search", subgroups, units=units, refitted=bool(folds)
+            ),
+            "test": self._answered(test, "test", subgroups) if len(test) else None,
         }
         self.measures = self._measures(subgroups[0].names if subgroups else ())
         self._plain = not (config.rates or subgroups)  # whether counts of errors are all it takes
@@ -159,12 +161,12 @@ class NetworkProblem(AnsweringProblem, Deployable):
         self._store: ComponentStore | None = None
 
     def _answered(
-        self, of: Records, subgroups: Sequence[Subgroups], **more: Any
+        self, of: Records, part: Part, subgroups: Sequence[Subgroups], **more: Any
     ) -> AnsweredRecords:
         """Return the records of a part as answers are about them."""
-        codes, names = (subgroups[0].codes, subgroups[0].names) if subgroups else (None, ())
         labels, classes = of.positive.astype(np.int64), tuple(self.about["classes"])
-        return AnsweredRecords(labels, classes, 1, subgroups=codes, subgroup_names=names, **more)
+        compared = subgroups_of(subgroups, part)
+        return AnsweredRecords(labels, classes, 1, part=part, **compared, **more)
 
     def _measures(self, subgroups: Sequence[str]) -> tuple[Measure, ...]:
         """Return how the metrics follow from answers."""

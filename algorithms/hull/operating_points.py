@@ -19,7 +19,8 @@ from framework.arrays import Array, BoolArray, FloatArray, IntArray
 from framework.capabilities import TrivialClassifier
 from framework.errors import InputError
 from framework.front import Promise
-from framework.measures import Ratio, Tables
+from framework.measures import Ratio, Tables, each_once
+from framework.measures import rates as further_rates
 from framework.outcomes import resample_weights
 from framework.roles import Metric
 from framework.space import Integers
@@ -83,6 +84,8 @@ class ThresholdProblem(AnsweringProblem):
         Records with the same unit are drawn together into a resample.
     folds : int
         Number of folds of the cross-validation that gave the scores; 0 for fitted models.
+    rates : sequence of str
+        Further metrics; see :func:`framework.measures.rates`.
 
     Attributes
     ----------
@@ -102,6 +105,7 @@ class ThresholdProblem(AnsweringProblem):
         classes: tuple[Any, Any],
         units: IntArray | None = None,
         folds: int = 0,
+        rates: Sequence[str] = (),
     ) -> None:
         self.names, self.scores, self.folds, self.classes = list(names), scores, folds, classes
         self.units = None if units is None else np.unique(units, return_inverse=True)[1]
@@ -122,8 +126,10 @@ class ThresholdProblem(AnsweringProblem):
         if self.priced:
             highest = float(costs.max())
             measures.append(Size(Metric(COST, "min", "ratio", high=highest, mixes=True)))
-        self.measures = measures
-        content = scores.tobytes() + positive.tobytes() + costs.tobytes()
+        self.rates = tuple(rates)
+        self.measures = each_once(measures, further_rates(rates, classes, 1, where="rates"))
+        content = repr(self.rates).encode() if rates else b""
+        content += scores.tobytes() + positive.tobytes() + costs.tobytes()
         self.fingerprint = hashlib.sha256(content).hexdigest()
 
     @property
@@ -133,8 +139,8 @@ class ThresholdProblem(AnsweringProblem):
     def direct(self, X: Array, part: Part) -> Mapping[str, Array]:
         table = self.curves.at(self.numbers[X[:, 0]])
         assert table is not None  # there are records of both classes
-        columns = [table.false_positives, table.missed, table.costs]
-        return dict(zip(self.metric_names, columns, strict=False))
+        columns = {FALSE_POSITIVES: table.false_positives, FALSE_NEGATIVES: table.missed}
+        return {**columns, COST: table.costs} if self.priced else columns
 
     def answers(self, X: Array, part: Part = "search") -> Answers:
         numbers, curves = self.numbers[X[:, 0]], self.curves

@@ -146,7 +146,7 @@ def prepare_table(
     by_part: tuple[Subgroups, ...] = ()  # of the scored records and of the test records
     if subgroups is not None:
         parts = scored, division.split.test
-        by_part = tuple(Subgroups(subgroups.names, subgroups.codes[rows]) for rows in parts)
+        by_part = tuple(map(subgroups.take, parts))
     source = source_of(table, config.split, division)
     source = replace(source, encoder={**encoder.to_json(), "named": named})
     if crossed:
@@ -266,7 +266,8 @@ def _rates(
         subgroups = subgroups_in(table.aside[config.subgroup], f"{where}.subgroup")
     positive = -1 if table.positive is None else table.positive
     names, place = () if subgroups is None else subgroups.names, f"{where}.rates"
-    rates = rates_of(config.rates, table.classes, positive, names, abstains=True, where=place)
+    compared = {"coverage": "coverage", "accuracy": "accuracy"}
+    rates = rates_of(config.rates, table.classes, positive, names, compared, place)
     return rates, subgroups
 
 

@@ -288,7 +288,7 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
         """Return the records of a frame as a checked table."""
         target = _unused("target", frame)
         frame = frame.assign(**{target: y})
-        keys = ("categorical", "merge_rare", "missing", "keep")
+        keys = ("categorical", "merge_rare", "missing", "keep", "positive")
         options_set = {name: getattr(self, name) for name in keys}
         options = check(FrameOptions, {"target": target, "is_frame": named, **options_set}, _PLACE)
         table = assemble(Raw(frame, "records", "the records of fit"), _PLACE, options, aside)
@@ -332,6 +332,7 @@ class ParetoMultiStage(FrontEstimator[MultiStageClassifier]):
             "max_stages": self.max_stages,
             "remove_features": self.remove_features,
             "classifier": classifier,
+            "rates": self._rated["rates"],
         }
         if self.calibration is not None:
             raw["calibration"] = self.calibration

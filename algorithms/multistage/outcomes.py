@@ -13,7 +13,7 @@ from algorithms.multistage.metrics import COST, LOSS, HeldOutRecords, counted
 from algorithms.multistage.records import StageData
 from framework.answers import AnswerOutcomes, Answers, Counts, Measure, Part, Records
 from framework.arrays import Array, BoolArray, IntArray, frozen
-from framework.data.divisions import Subgroups
+from framework.data.divisions import Subgroups, subgroups_of
 
 
 def parts_of(
@@ -43,9 +43,8 @@ def parts_of(
             classes,
             data.positive,
             weights=counts[at] if counts else None,
-            subgroups=subgroups[at].codes if subgroups else None,
-            subgroup_names=subgroups[at].names if subgroups else (),
             part=part,
+            **subgroups_of(subgroups, part),
             **more,
         )
 

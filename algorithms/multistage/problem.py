@@ -235,7 +235,7 @@ class MultiStageProblem(AnsweringProblem, Deployable):
         if chosen is not None:
             design.append(chosen.per_stage)
         design += [rate.metric.name for rate in rates]
-        design += [[*part.names, part.codes.tolist()] for part in subgroups]
+        design += [part.content for part in subgroups]
         design += [of_part.tolist() for of_part in self.counts]
         if data.unknown.any():
             design.append(digest_of("unknown", [data.unknown]))

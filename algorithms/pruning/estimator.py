@@ -61,8 +61,6 @@ class PrunedVoting(PoolEstimator[Any]):
     max_members : int, optional
     threshold : {'free', 'majority'}
         Whether the vote threshold is chosen too, or is half of the members.
-    positive : optional
-        Label of the positive class; the second in sorted order if None.
     gap : float
         The proof may end when the gap, as a share of the value, is at most this.
 
@@ -111,7 +109,6 @@ class PrunedVoting(PoolEstimator[Any]):
     pair_measure: PairMeasure = "failure_credit"
     max_members: int | None = None
     threshold: Literal["free", "majority"] = "free"
-    positive: Any = None
     gap: float = 0.0
 
     def _search(self, problem: Problem) -> Self:
@@ -142,15 +139,15 @@ class PrunedVoting(PoolEstimator[Any]):
             return PruningProblem(
                 library,
                 threshold="gene" if self.threshold == "free" else "majority",
-                positive=self.positive,
                 pair_measure=self.pair_measure,
+                **self._rated,
             )
         of = "soft votes" if self.voting == "soft" else f"{len(classes)} classes"
         if self.weights not in _GOALS:
             raise InputError(
                 f"weights: expected {' or '.join(_GOALS)} for {of}, found {self.weights!r}"
             )
-        for name, usual in (("diversity", None), ("threshold", "free"), ("positive", None)):
+        for name, usual in (("diversity", None), ("threshold", "free")):
             if (value := getattr(self, name)) != usual:
                 raise InputError(
                     f"{name}: expected hard votes of two classes, found {value!r} for {of}; leave "
@@ -161,7 +158,7 @@ class PrunedVoting(PoolEstimator[Any]):
             said = votes.argmax(axis=2)[:, :, np.newaxis]
             votes = (said == np.arange(len(classes))).astype(np.float32)
         library = replace(library, validation=votes, fingerprint="")
-        return EnsembleProblem(library, max_count=1, score=self.weights)
+        return EnsembleProblem(library, max_count=1, score=self.weights, **self._rated)
 
     def _goal(self, problem: Any) -> str:
         goal = self.weights if self.weights in _GOALS else _GOALS[0]

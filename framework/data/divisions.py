@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from framework.answers import Part
 from framework.arrays import FloatArray, IntArray
 from framework.data.columns import (
     ColumnInference,
@@ -167,6 +168,26 @@ class Subgroups(NamedTuple):
 
     names: tuple[str, ...]
     codes: IntArray
+
+    def take(self, rows: Any) -> Subgroups:
+        """Return those of the records at some positions, with all names."""
+        return Subgroups(self.names, self.codes[rows])
+
+    @property
+    def content(self) -> list[Any]:
+        """All of it as JSON values, for fingerprints."""
+        return [*self.names, self.codes.tolist()]
+
+
+def subgroups_of(by_part: Sequence[Subgroups], part: Part) -> dict[str, Any]:
+    """Return a part's subgroups as arguments of :class:`~framework.answers.Records`.
+
+    ``by_part`` has those of the search and of the test records, or nothing.
+    """
+    if not by_part:
+        return {}
+    names, codes = by_part[part == "test"]
+    return {"subgroups": codes, "subgroup_names": names}
 
 
 def subgroups_in(column: pd.Series[Any], where: str = "problem.subgroup") -> Subgroups:

@@ -67,6 +67,11 @@ class FrontEstimator(BaseEstimator, Chooser, Generic[Model]):  # type: ignore[mi
     sure : float, optional
         The percentage of resamples of the records, such as 90, in which all conditions of ``where``
         must hold together.
+    rates : str or sequence of str
+        Further metrics, as a configuration names them: ``precision``, ``recall:CLASS``,
+        ``matthews``, ... (:func:`framework.measures.rates`).
+    positive : optional
+        Label of the positive class of two; the second in sorted order if None.
     algorithm : str or mapping, optional
         A registered search, or the section ``algorithm`` of a configuration, such as
         ``{"kind": "local_search"}``; the family's usual one if None.
@@ -88,6 +93,8 @@ class FrontEstimator(BaseEstimator, Chooser, Generic[Model]):  # type: ignore[mi
     where: str | Sequence[str] = ()
     best: str | None = None
     sure: float | None = None
+    rates: str | Sequence[str] = ()
+    positive: Any = None
     algorithm: str | Mapping[str, Any] | None = None
     budget: int | Mapping[str, Any] = 5000
     workers: int | str = "serial"
@@ -142,6 +149,11 @@ class FrontEstimator(BaseEstimator, Chooser, Generic[Model]):  # type: ignore[mi
         if self.algorithm is None:
             raise InputError("algorithm: expected a search, found None")
         return self.algorithm, self.budget
+
+    @property
+    def _rated(self) -> dict[str, Any]:
+        """The arguments of a problem that say which rates it has."""
+        return {"rates": [*map(str, listed(self.rates))], "positive": self.positive}
 
     def _bounds(self, problem: Any) -> list[str]:
         """Return the constraints."""

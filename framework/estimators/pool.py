@@ -173,7 +173,10 @@ class PoolEstimator(FrontEstimator[Model]):
         self.library_ = library
         if library.classes is not None:
             self.classes_ = np.asarray(library.classes)
-        return self._problem_from(library)
+        try:
+            return self._problem_from(library)
+        except InputError as error:  # it names keys of the problem, which are parameters here
+            raise InputError(str(error).replace("problem.", "")) from error
 
     def _problem_from(self, library: Library) -> Problem:
         """Return the problem of a library."""

@@ -28,7 +28,6 @@ CallFormat = Literal["wide", "long"]
 
 _RIGHT, _SURE, _ANSWER = "correct", "confidence", "answer"
 _RECORD, _MODEL, _TRUTH, _GROUP = "record", "model", "truth", "group"
-_ABOUT_RECORDS = {_RECORD, _TRUTH, _GROUP}
 _DECIMAL = re.compile(r"-?\d{1,15}\.\d*")
 
 
@@ -53,12 +52,31 @@ def read_calls(
     InputError
         The file cannot be read, lacks a column or a call, or has a text in place of a number.
     """
-    frame = read_frame(path, FileOptions(texts=_is_text))
+    return read_with(path, None, layout, prices)[0]
+
+
+def read_with(
+    path: Path,
+    subgroup: str | None,
+    layout: CallFormat | None = None,
+    prices: Mapping[str, float] | None = None,
+) -> tuple[CallTable, pd.Series[Any] | None]:
+    """Return the table of calls in a file, and the column of its records' subgroups, if named."""
+    if subgroup in (_RECORD, _TRUTH):
+        others = f"{_RECORD} and {_TRUTH}"
+        raise InputError(f"problem.subgroup: expected a column beside {others}, found {subgroup!r}")
+    texts = FileOptions(texts=lambda column: _is_text(column) or column == subgroup)
+    frame = read_frame(path, texts)
+    if subgroup is not None:
+        require_columns([subgroup], frame.columns, f"{path}: problem.subgroup")
     if layout is None:
         layout = "long" if {_RECORD, _MODEL} <= set(frame.columns) else "wide"
     if layout == "long":
-        frame = _widened(frame, path)
-    return calls_of(frame, prices=prices, name=path.name, where=str(path))
+        frame = _widened(frame, path, subgroup)
+    calls = calls_of(frame, prices=prices, name=path.name, where=str(path))
+    if subgroup is not None:
+        require_labels(frame[subgroup].isna(), repr(subgroup), str(path))
+    return calls, None if subgroup is None else frame[subgroup]
 
 
 def calls_of(
@@ -173,7 +191,7 @@ def _spelled(value: Any) -> str:
     return text.capitalize() if text.lower() in ("true", "false") else text
 
 
-def _widened(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
+def _widened(frame: pd.DataFrame, path: Path, subgroup: str | None) -> pd.DataFrame:
     """Return a long table as a wide one; a missing call and contradictions are refused."""
     require_columns([_RECORD, _MODEL], frame.columns, path)
     pairs = frame[[_RECORD, _MODEL]]
@@ -184,7 +202,8 @@ def _widened(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
         )
     records = list(dict.fromkeys(frame[_RECORD].tolist()))
     wide: dict[str, Any] = {_RECORD: records}
-    for column in (_TRUTH, _GROUP):
+    about = dict.fromkeys(filter(None, [_TRUTH, _GROUP, subgroup]))
+    for column in about:
         if column in frame.columns:
             values = frame[[_RECORD, column]].dropna()
             if column == _TRUTH:
@@ -197,7 +216,7 @@ def _widened(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
                     f"{values[_RECORD][again].iloc[0]}"
                 )
             wide[column] = values.set_index(_RECORD)[column].reindex(records).to_numpy()
-    others = [c for c in frame.columns if c not in {_MODEL, *_ABOUT_RECORDS}]
+    others = [c for c in frame.columns if c not in {_RECORD, _MODEL, *about}]
     for model in dict.fromkeys(frame[_MODEL].tolist()):
         rows = frame[frame[_MODEL] == model]
         called = np.where(pd.Index(records).isin(rows[_RECORD]), 1.0, np.nan)

@@ -13,7 +13,7 @@ from framework.answering import AnsweringProblem
 from framework.answers import Part, Records
 from framework.arrays import FloatArray, IntArray, WordArray, frozen, record_codes
 from framework.data.columns import Label
-from framework.data.divisions import Subgroups
+from framework.data.divisions import Subgroups, subgroups_of
 from framework.data.splits import MeasureConfig
 from framework.errors import InputError
 from framework.libraries.config import BuildConfig, LibrarySection, measured_as
@@ -119,13 +119,11 @@ class LibraryProblem(AnsweringProblem, Deployable):
         self.cost_table: FloatArray = frozen(cost_table)
         self.answered = _answered_records(library, code, subgroups)
         if (rates or subgroups) and library.classes is None:
-            raise InputError(
-                "problem.rates and problem.subgroup: expected classifiers, found models for "
-                "regression"
-            )
+            key = "rates" if rates else "subgroup"
+            raise InputError(f"problem.{key}: expected classifiers, found models for regression")
         self.rates = rates_of(rates, library.classes or (), code, names)
         self.asked: list[Any] = [list(rates)]
-        self.asked += [[*of.names, of.codes.tolist()] for of in subgroups]
+        self.asked += [of.content for of in subgroups]
 
     @classmethod
     def of_section(cls, config: LibraryKeys, models: int | None = None, **options: Any) -> Self:
@@ -149,9 +147,8 @@ class LibraryProblem(AnsweringProblem, Deployable):
         from framework.libraries.training import record_subgroups
 
         section = measured_as(config.library, config.measure)
-        subgroups: Sequence[Subgroups] = ()
-        if config.subgroup is not None:  # before anything is trained
-            subgroups = record_subgroups(section.build, config.subgroup, "problem.library.build")
+        # before anything is trained
+        subgroups = record_subgroups(section.build, config.subgroup, "problem.library.build")
         library = obtain_library(section, check_classes=cls.check_classes)
         if models is not None:
             library = library.first(models)
@@ -201,26 +198,23 @@ def _answered_records(
     library: Library, positive: int, subgroups: Sequence[Subgroups]
 ) -> dict[Part, Records | None]:
     """Return the records of a library that candidates answer, by part; ``positive`` may be -1."""
-    codes: list[IntArray | None] = [part.codes for part in subgroups] or [None, None]
-    classes, names = tuple(library.classes or ()), subgroups[0].names if subgroups else ()
     searched = Records(
         library.y_validation,
-        classes,
+        tuple(library.classes or ()),
         positive,
-        subgroups=codes[0],
-        subgroup_names=names,
         units=library.units,
         refitted=library.folds > 0,
+        **subgroups_of(subgroups, "search"),
     )
     test = None
     if library.test is not None and library.y_test is not None:
         test = replace(
             searched,
             labels=library.y_test,
-            subgroups=codes[1],
             units=None,
             refitted=False,
             part="test",
+            **subgroups_of(subgroups, "test"),
         )
     return {"search": searched, "test": test}
 

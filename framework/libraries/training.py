@@ -168,9 +168,11 @@ def prepare(config: BuildConfig, where: str) -> Prepared:
 
 
 def record_subgroups(
-    config: BuildConfig | None, column: str, where: str
-) -> tuple[Subgroups, Subgroups]:
+    config: BuildConfig | None, column: str | None, where: str
+) -> tuple[Subgroups, ...]:
     """Return the subgroups of the rows of a library's validation table, and of its test records.
+
+    Without a ``column`` there are none.
 
     Raises
     ------
@@ -178,17 +180,16 @@ def record_subgroups(
         The data have no such column, or it does not divide the records into subgroups; or the
         library is not built here, so that its records are not at hand.
     """
+    if column is None:
+        return ()
     if config is None:
         raise InputError(
-            "problem.subgroup: expected together with problem.library.build, found a library that "
-            "is read, which has no columns; give build beside path"
+            f"problem.subgroup: expected together with {where}, found a library that is read, "
+            "which has no columns; give build beside path"
         )
     table = _table(config, where, column)
     subgroups, parts = subgroups_in(table.aside[column]), _parts(table, config, where)
-    of_table, of_test = (
-        subgroups._replace(codes=subgroups.codes[rows]) for rows in (parts.table, parts.test)
-    )
-    return of_table, of_test
+    return subgroups.take(parts.table), subgroups.take(parts.test)
 
 
 def searched_records(config: BuildConfig, where: str) -> tuple[pd.DataFrame, IntArray]:

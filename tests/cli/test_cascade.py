@@ -13,7 +13,7 @@ from algorithms.cascade.model import CascadeClassifier
 from algorithms.cascade.policy import Policy
 from framework.libraries.call_files import read_calls
 from framework.libraries.calls import UNIT
-from framework.models.store import save_model
+from framework.models.store import load_model, save_model
 from tests.cascade.tables import made_up
 from tests.cascade.test_model import fitted
 from tests.command import POINT, call, write
@@ -72,6 +72,31 @@ def test_the_exported_policy_says_what_the_front_says(place):
     cost = policy["promises"]["cost"]
     assert cost["claimed"] <= cost["budget"] <= 1.3 * cost["claimed"]
     assert policy["table"] == read_calls(folder / "calls.csv").fingerprint
+
+
+def test_subgroups_of_calls_are_chosen_by_and_promised(place):
+    folder, _ = place
+    sites = np.array(["north", "south", "west"])[np.arange(120) % 3]
+    calls = pd.read_csv(folder / "calls.csv").assign(site=sites)
+    calls.to_csv(folder / "sites.csv", index=False)
+    problem = {"kind": "cascade", "calls": {"path": "sites.csv"}, "subgroup": "site"}
+    least = {"metric": "accuracy_difference", "at_most": 0.5}
+    config = CONFIG | {"problem": problem, "constraints": [least]}
+    write(folder / "sites.yaml", config | {"algorithm": {"kind": "nsga2"}})
+    call("run", "sites.yaml", "--out", "sites", cwd=folder, code=0)
+    front = pd.read_csv(folder / "sites" / "front.csv")
+    assert front["accuracy_difference"].max() <= 0.5
+    rule = f"worst_subgroup_accuracy>={front['worst_subgroup_accuracy'].median()}"
+    order = ["--where", rule, "--best", "cost", "--export", "fair"]
+    call("choose", "sites", *order, cwd=folder, code=0)
+    promised = json.loads((folder / "fair" / "cascade.json").read_text())["promises"]
+    policy = load_model(folder / "fair").predict_table(calls)
+    right = [calls[f"{name}:correct"][i] for i, name in enumerate(policy["model"])]
+    shares = pd.Series(right).groupby(sites).mean()
+    worst = promised["worst_subgroup_accuracy"]
+    assert worst["claimed"] == pytest.approx(shares.min())
+    assert worst["low"] <= worst["expected"] <= worst["high"]
+    assert promised["accuracy_difference"]["claimed"] == pytest.approx(np.ptp(shares))
 
 
 def test_predict_asks_the_models(place):

@@ -4,12 +4,14 @@ import inspect
 import pickle
 import warnings
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import sklearn
 from scipy.sparse import csr_array
+from sklearn import metrics
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -32,8 +34,8 @@ from framework.testing import check_model
 from tests.conftest import covering
 
 WORDS = {
-    "objectives", "constraints", "where", "best", "sure", "costs", "algorithm", "budget",
-    "workers", "random_state", "verbose",
+    "objectives", "constraints", "where", "best", "sure", "rates", "positive", "costs", "algorithm",
+    "budget", "workers", "random_state", "verbose",
 }  # fmt: skip
 CHOICES = {"where", "best", "sure", "costs", "prior", "per_unit", "prices"}
 MODELS = {
@@ -447,6 +449,95 @@ def test_keys_of_data_sets_are_parameters():
     assert search.predict(X).shape == (len(X),)
     with pytest.raises(InputError, match=r"missing=\['none'\]"):
         made(ParetoMultiStage, costs=None).fit(X, y)
+
+
+RATED = {"rates": ["precision", "recall:yes", "f1", "matthews"], "positive": "no"}
+
+
+@each
+def test_rates_are_those_of_the_answers(cls):
+    X, y = records(200)
+    search = clone(made(cls, **RATED, best="f1"))
+    assert {key: search.get_params()[key] for key in RATED} == RATED
+    if cls is not ParetoMultiStage:
+        models = {name: clone(model).fit(X[:100], y[:100]) for name, model in MODELS.items()}
+        X, y, search.models = X[100:], y[100:], models
+    front = search.fit(X, y).front_
+    problem = search.problem_
+    for i, row in front.iterrows():
+        if cls is ParetoMultiStage:  # records that models were not trained on
+            answers = problem.answers(search._front.X[search._front.ids == i])
+            said = np.array(["no answer", *answers.records.classes], object)[answers.codes[0] + 1]
+            true = np.array(answers.records.classes)[answers.records.labels]
+            true, said = true[said != "no answer"], said[said != "no answer"].astype(str)
+        else:
+            true, said = y, search.choose(id=i).predict(X)
+        twin = {
+            "precision": metrics.precision_score(true, said, pos_label="no", zero_division=0),
+            "recall:yes": metrics.recall_score(true, said, pos_label="yes", zero_division=0),
+            "f1": metrics.f1_score(true, said, pos_label="no", zero_division=0),
+            "matthews": metrics.matthews_corrcoef(true, said),
+        }
+        assert row[list(twin)].to_dict() == pytest.approx(twin, abs=1e-12)
+        for name in twin:
+            assert row[f"{name}_low"] <= row[f"expected_{name}"] <= row[f"{name}_high"]
+    assert search.chosen_ == front["f1"].idxmax()
+    least = float(front["precision"].median())
+    bounded = clone(search).set_params(constraints=f"precision>={least}").fit(X, y)
+    assert bounded.front_["precision"].min() >= least
+
+
+@each
+def test_without_rates_nothing_changes(cls):
+    (X, y), plain = records(), fitted(cls)
+    named = made(cls, rates="matthews").fit(X, y)
+    assert named.problem_.fingerprint != plain.problem_.fingerprint
+    assert "matthews" not in plain.front_
+    assert made(cls, rates=None).fit(X, y).problem_.fingerprint == plain.problem_.fingerprint
+    pd.testing.assert_frame_equal(named.front_[plain.front_.columns], plain.front_)
+
+
+@each
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        ({"rates": "precison"}, "rates: expected precision, .*found 'precison'; did you mean"),
+        ({"rates": [1]}, "rates: expected precision, .*found '1'"),
+        ({"rates": ["recall:perhaps"]}, "rates: expected a class of the data .*'recall:perhaps'"),
+        ({"rates": "f1", "positive": "perhaps"}, "positive: expected one of .*found 'perhaps'"),
+    ],
+)
+def test_rates_that_do_not_fit_are_refused_by_their_parameter(cls, asked, sentence):
+    place = r"ParetoMultiStage\." if cls is ParetoMultiStage else ""
+    with pytest.raises(InputError, match=f"^{place}{sentence}"):
+        made(cls, **asked).fit(*records())
+
+
+def test_rates_of_scores_of_several_classes_and_of_regressors():
+    X, y = records()
+    table = {name: clone(m).fit(X, y).predict_proba(X) for name, m in MODELS.items()}
+    of_pool: list[Any] = POOLS
+    for cls in of_pool:
+        asked = {} if cls in (PrunedVoting, ROCHull) else {"costs": [1, 2, 3]}
+        front = cls.from_predictions(table, y, rates="recall:no", **asked).front_
+        assert front["recall:no"].between(0, 1).all()
+    dear = made(ROCHull, **RATED).fit(X, y).expected(best="f1", prices={"tree": 100})
+    assert set(dear) >= {"precision", "recall:yes", "f1", "matthews", "cost"}
+    soft = made(PrunedVoting, voting="soft", **RATED).fit(X, y)
+    assert soft.problem_.positive_code() == 0
+    several = np.where(X["c"] > 1, "perhaps", y)
+    with pytest.raises(InputError, match=r"^rates: expected recall:CLASS"):
+        made(
+            PrunedVoting,
+            weights="accuracy",
+            rates="recall",
+            models=list(MODELS.values()),
+            costs=None,
+        ).fit(X, several)
+    with pytest.raises(InputError, match=r"^positive: expected two classes, found 3"):
+        made(PrunedVoting, weights="accuracy", positive="no").fit(X, several)
+    with pytest.raises(InputError, match=r"^rates: expected classifiers, found"):
+        ParetoEnsemble([Ridge(), Ridge(10.0)], folds=2, rates="f1").fit(X, X["a"].to_numpy())
 
 
 @pytest.mark.slow
