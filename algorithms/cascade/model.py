@@ -22,6 +22,7 @@ from framework.data.encoding import Encoder
 from framework.data.table_files import GAPS
 from framework.errors import InputError
 from framework.front import Promise
+from framework.libraries.call_files import spelled_answer
 from framework.libraries.checks import shaped
 from framework.libraries.library import Cost
 from framework.models.files import ModelFiles
@@ -96,7 +97,7 @@ class CascadePolicy(DeployableModel):
 
     @property
     def texts(self) -> Mapping[str, Collection[str]]:
-        """Columns of answers: as in a table of calls, 18 and 18.0 are different answers."""
+        """Columns of answers, which are read as written and spelled as in a table of calls."""
         return {f"{name}:answer": GAPS for name in self.policy.models}
 
     def check_columns(self, names: Collection[str]) -> None:
@@ -113,7 +114,10 @@ class CascadePolicy(DeployableModel):
     def _columns(self, name: str, frame: pd.DataFrame) -> list[list[Any]]:
         wanted = self._needed(name, frame.columns)
         first = 0 if self.policy.answer == "cumulative_mean" else 1
-        texts = [frame[column].tolist() for column in wanted[:first]]
+        texts = [
+            [spelled_answer(v) if isinstance(v, str) else v for v in frame[column]]
+            for column in wanted[:first]
+        ]
         return texts + [self._numbers(column, frame) for column in wanted[first:]]
 
     def _numbers(self, column: str, frame: pd.DataFrame) -> list[float]:

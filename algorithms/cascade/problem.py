@@ -308,9 +308,13 @@ class CascadeProblem(AnsweringProblem, Deployable):
     def known_records(
         self, frame: pd.DataFrame, codes: IntArray
     ) -> tuple[WordArray, WordArray] | None:
-        return (
-            None if self.library is None else known_records(self.built, self.library, frame, codes)
-        )
+        if self.library is not None:
+            return known_records(self.built, self.library, frame, codes)
+        if self.calls.records is None or "record" not in frame:
+            return None
+        names = [*map(str, frame["record"]), *self.calls.records]
+        numbers = np.unique(names, return_inverse=True)[1].astype(np.uint64)
+        return numbers[: len(frame)], numbers[len(frame) :]
 
     def decode(self, x: Array) -> Any:
         """Return the deployable cascade of a genome (see :mod:`algorithms.cascade.model`).

@@ -69,7 +69,7 @@ class Certify:
             problem,
             front,
             read_frame(Path(args.data), _options(problem, front)),
-            args.target or str(getattr(dataset, "target", "target")),
+            args.target or ("truth" if _calls(section) else getattr(dataset, "target", "target")),
             args.where,
             delta=args.delta,
             best=args.best,
@@ -153,11 +153,20 @@ def _data(run_dir: RunDir) -> Any:
     return getattr(library, "build", None) or section
 
 
+def _calls(section: Any) -> Path | None:
+    """Return the file with the calls of a run; None where it has none."""
+    return getattr(getattr(section, "calls", None), "path", None)
+
+
 def _group(section: Any, problem: Problem) -> pd.Series[Any] | None:
     """Return the column by which the records of a run were kept together; None without one.
 
     Of a library that the run did not build, its values are not known.
     """
+    if calls := _calls(section):
+        from framework.data.table_files import read_frame
+
+        return read_frame(calls).get("group")
     split: Any = getattr(section, "split", None)
     if not getattr(split, "group", None):
         import pandas as pd

@@ -181,10 +181,13 @@ def _truth_value(column: pd.Series[Any]) -> pd.Series[Any]:
 
 def _texts(column: pd.Series[Any]) -> Any:
     """Return the one spelling of answers, whatever the other answers in their columns are."""
-    return np.array([_spelled(v) for v in column.astype(object).where(column.notna(), "")], object)
+    return np.array(
+        [spelled_answer(v) for v in column.astype(object).where(column.notna(), "")], object
+    )
 
 
-def _spelled(value: Any) -> str:
+def spelled_answer(value: Any) -> str:
+    """Return the one spelling of an answer: 18 of 18.0, True of true."""
     text = category_text(value)
     if _DECIMAL.fullmatch(text):
         text = category_text(float(text))

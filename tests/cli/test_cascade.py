@@ -118,6 +118,47 @@ def test_predict_says_which_model_failed(place):
     assert 0 < int(count[1]) <= 30
 
 
+def as_calls(table, prefix, labels):
+    """Return calls with answers as columns, each model's answers spelled in a way of its own."""
+    said = np.column_stack([*table.answers, table.truth])
+    columns = {"record": [f"{prefix}{i}" for i in range(table.n)], "truth": said[:, -1]}
+    for m, name in enumerate(table.ids):
+        columns[f"{name}:answer"] = np.array(labels[m])[said[:, m]]
+        columns[f"{name}:confidence"] = table.confidence[m]
+        columns[f"{name}:cost"] = table.costs["cost"].values[m] / UNIT
+    return pd.DataFrame(columns)
+
+
+@pytest.mark.parametrize("answer", ["own", "vote"])
+def test_rates_of_calls_are_certified_on_fresh_ones(tmp_path, answer):
+    """Answers spelled 1.0 were none, a run's records seemed fresh, groups did not count."""
+    labels = [[0, 1, 2], ["0.0", "1.0", "2.0"], ["0", "1.0", "2"]]
+    frames = [as_calls(made_up(3, n, n), f"{n}-", labels) for n in (150, 400)]
+    for name, frame in zip(("searched", "fresh"), frames, strict=True):
+        frame["group"] = frame["record"]
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+    problem = {"calls": {"path": "searched.csv", "test": "fresh.csv"}, "rates": ["recall:1"]}
+    problem |= {"kind": "cascade", "answer": answer, "abstain": "last"}
+    write(tmp_path / "rated.yaml", CONFIG | {"problem": problem, "algorithm": {"kind": "random"}})
+    call("run", "rated.yaml", "--out", "rated", "--no-plots", cwd=tmp_path, code=0)
+    asked = ["certify", "rated", "fresh.csv", "--where", "recall:1>=.4", "--best", "cost"]
+    done = call(*asked, "--json", cwd=tmp_path, code=0).out
+    front = pd.read_csv(tmp_path / "rated" / "front.csv").set_index("id")
+    for one in json.loads(done)["certified"]:
+        measured = one["measured"]["recall:1"]
+        assert measured == pytest.approx(front["test_recall:1"][one["solution"]])
+    assert "that the search has not seen" in done
+    fresh = frames[1]
+    for column, change, sentence in (
+        ("record", "150-7", "found 1 of 400 that this run was"),
+        ("group", "150-7", "found 1 of 400 that have one of the table of this run"),
+        ("group", "400-1", "found 1 of 400 that are further ones"),
+    ):
+        fresh.replace({column: {"400-0": change}}).to_csv(tmp_path / "again.csv", index=False)
+        asked[2] = "again.csv"
+        assert sentence in call(*asked, cwd=tmp_path, code=2).err
+
+
 @pytest.mark.slow
 def test_workers_enumerate_to_the_same_bytes(place):
     """Chains of four models, on Ray and in one process, the whole front."""
