@@ -175,6 +175,11 @@ class Algorithm(ABC):
             self.prepare(work or Preparation())
             self._prepared = True
 
+    @property
+    def all_evaluated(self) -> bool:
+        """Whether it was told the values of all its batches; a budget may cut the last one."""
+        return not self._batches
+
     def outcome(self) -> Outcome:
         """Return what is known about the result besides the evaluations so far."""
         return Outcome()

@@ -40,7 +40,8 @@ class ParetoCascade(PoolEstimator[CascadeClassifier]):
         batch on one thread. The part that does not depend on the number of records is paid by every
         record for each model of the cascade, the rest only for the models that it reaches.
     objectives
-        By default calibrated accuracy and the cost, and coverage if cascades may abstain.
+        By default calibrated accuracy and the cost; if cascades may abstain, the accuracy of the
+        answers, coverage and the cost.
     best
         By default calibrated accuracy.
     answer : {'own', 'cumulative_mean', 'vote'}
@@ -146,8 +147,10 @@ class ParetoCascade(PoolEstimator[CascadeClassifier]):
         return CascadeClassifier.of_policy(models, bare.policy, self.classes_, cases=bare.cases)
 
     def _usual_objectives(self, problem: CascadeProblem) -> Sequence[str]:
-        coverage = [] if self.abstain == "no" else ["coverage"]
-        return [_PROMISE, *coverage, problem.costs[0]]
+        if self.abstain == "no":
+            return [_PROMISE, problem.costs[0]]
+        # accuracies of all records never gain by an answer that is not given
+        return ["conclusive_accuracy", "coverage", problem.costs[0]]
 
     def _recommendation(self) -> Mapping[str, Any]:
         return {**super()._recommendation(), "best": self.best or _PROMISE}

@@ -134,7 +134,7 @@ class ExactCascades(Algorithm):
         if points is None:
             return Outcome()
         findings = {
-            "exact": True,
+            "exact": self.all_evaluated,
             "metric": self.metric,
             "against": self.against,
             "front": self.front,

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
+from sklearn.utils import column_or_1d
 
 from algorithms.cascade.calling import rows_of
 from algorithms.cascade.policy import CASES_FILE, POLICY_FILE, Policy, count_of, decide, listed
@@ -25,6 +26,7 @@ from framework.front import Promise
 from framework.libraries.call_files import spelled_answer
 from framework.libraries.checks import shaped
 from framework.libraries.library import Cost
+from framework.models.checks import weights_for
 from framework.models.files import ModelFiles
 from framework.models.model import Card, DeployableModel
 from framework.registry import require_columns
@@ -226,6 +228,13 @@ class CascadeClassifier(WeightedEnsembleClassifier):
     def predict(self, X: pd.DataFrame | Array) -> Array:
         """Return the class (n,) of each record; None where the cascade abstains."""
         return self._labels_of(self._run(self._records(X)).said)
+
+    def score(self, X: pd.DataFrame | Array, y: Array, sample_weight: Array | None = None) -> float:
+        """Return the share of the answers that are right, 0 where no record gets an answer."""
+        said, y = self._run(self._records(X)).said, column_or_1d(y, warn=True)
+        weights = weights_for(sample_weight, y) * (said >= 0)
+        right = weights[self.classes_[np.maximum(said, 0)] == y].sum()
+        return float(right / weights.sum()) if weights.any() else 0.0
 
     def bare(self) -> CascadePolicy:
         """Return the policy alone; the models may be functions, which cannot be saved."""

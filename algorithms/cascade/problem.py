@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
@@ -46,6 +46,7 @@ from framework.libraries.problem import describe, known_records, positive_code, 
 from framework.measures import Ratio, Tables, each_once
 from framework.measures import rates as rates_of
 from framework.problem import Deployable
+from framework.registry import require_known
 from framework.roles import Metric
 from framework.space import Integers
 
@@ -112,9 +113,9 @@ class CascadeProblem(AnsweringProblem, Deployable):
     Raises
     ------
     InputError
-        There is one model only, confidences cannot divide records, a model is always right and
-        free, a table does not have a label or the classes that rates need, or a record is in both
-        tables.
+        A word is none of its key's, there is one model only, confidences cannot divide records, a
+        model is always right and free, a table does not have a label or the classes that rates
+        need, or a record is in both tables.
     """
 
     known_metrics = (
@@ -140,6 +141,13 @@ class CascadeProblem(AnsweringProblem, Deployable):
         positive: Any = None,
         subgroups: Sequence[Subgroups] = (),
     ) -> None:
+        for key, value, words in (
+            ("order", order, get_args(Order)),
+            ("answer", answer, get_args(AnswerRule)),
+            ("abstain", abstain, get_args(Abstain)),
+            ("calibrate", calibrate, get_args(Calibration)),
+        ):
+            require_known([value], words, f"{key}: expected one of {', '.join(words)};")
         self.library, self.source = library, calls.name
         self.order, self.answer, self.abstain, self.limit = order, answer, abstain, limit
         self.errors, self.no_answer = errors, no_answer

@@ -167,6 +167,8 @@ class Reading:
             values, wanted = as_dates(texts, self.date), f"dates of the form {self.date}"
         elif self.marks is not None:
             values, wanted = as_numbers(texts, self.marks), "numbers"
+            if self.marks[1] == ",":
+                wanted += " with a decimal comma"
         else:
             return texts
         wrong = (values.isna() & texts.notna()).to_numpy(dtype=bool)
@@ -249,10 +251,29 @@ def marks_of(texts: Array, decimals: str | None = None) -> tuple[str, str] | Non
 
 def date_form_of(texts: Array) -> str | None:
     """Return the first form of which all texts (none missing) are dates; None where none is."""
-    if any(len(text) > _LONGEST_DATE or not _DATE.match(text) for text in texts):
+    if not all(map(_may_be_date, texts)):
         return None
     column = pd.Series(texts, dtype=object)
     return next((form for form in DATE_FORMS if as_dates(column, form).notna().all()), None)
+
+
+def meant_values(texts: Array, options: TableOptions) -> tuple[str, BoolArray]:
+    """Return ``"numbers"`` or ``"dates"``, what most texts (n,) spell in one form, and which do."""
+    codes, distinct = pd.factorize(texts)
+    column = pd.Series(distinct, dtype=object)
+    readings = [("numbers", pd.to_numeric(column, errors="coerce"))]
+    if options.infer:
+        marks = [pair for pair in MARKS if options.decimal in (None, pair[1])]
+        dates = column.where(column.map(_may_be_date).astype(bool), None)
+        forms = [] if dates.isna().all() else DATE_FORMS
+        readings += [("numbers", as_numbers(column, pair)) for pair in marks]
+        readings += [("dates", as_dates(dates, form)) for form in forms]
+    masks = [(noun, values.notna().to_numpy(dtype=bool)[codes]) for noun, values in readings]
+    return max(masks, key=lambda mask: int(mask[1].sum()))
+
+
+def _may_be_date(text: str) -> bool:
+    return len(text) <= _LONGEST_DATE and _DATE.match(text) is not None
 
 
 def _plain_blanks(text: str) -> str:
@@ -274,8 +295,8 @@ Label = str | int | float | bool
 class Advice(NamedTuple):
     """What messages tell the user to do about a table.
 
-    ``{name}`` stands for a column, ``{texts}`` for texts in it, ``{least}`` for a number of
-    records, ``{target}`` for the column of the labels.
+    ``{name}`` stands for a column, ``{texts}`` for texts in it, ``{noun}`` for what the
+    others are, ``{least}`` for a number of records, ``{target}`` for the column of the labels.
     """
 
     labels: str = "{target!r}"
@@ -283,7 +304,7 @@ class Advice(NamedTuple):
     keep: str = "keep: [{name}] takes it"
     identifier: str = "identifier: {name} shows it in predictions, keep: [{name}] takes it"
     dates: str = "another form by dates: {{{name}: FORM}}"
-    as_numbers: str = "missing: {texts} reads it as numbers"
+    as_values: str = "missing: {texts} reads it as {noun}"
     most: str = "set max_categories"
     gaps: str = (
         "where they stand for a missing value, set missing: {texts}; where the column holds "
@@ -301,7 +322,7 @@ IN_PYTHON = Advice(
     keep="keep=['{name}'] takes it",
     identifier="keep=['{name}'] takes it",
     dates="convert the column where that is wrong",
-    as_numbers="missing={texts} reads it as numbers",
+    as_values="missing={texts} reads it as {noun}",
     most="merge them where that loses too much",
     gaps=(
         "where they stand for a missing value, set missing={texts}; where the column holds "
@@ -479,9 +500,10 @@ def _infer_text(column: pd.Series[Any], name: str, options: TableOptions) -> Col
     inference = _sentences_or_names(values, texts, name, options)
     if inference is None:
         return _categories(texts, options, gaps)
-    stray = [text for text in texts if not is_number(text)]
+    noun, fits = meant_values(texts, options)
+    stray = texts[~fits].tolist()
     if len(stray) <= _SHOWN and len(stray) < len(texts) / 2:
-        also = options.advice.as_numbers.format(texts=stray)
+        also = options.advice.as_values.format(texts=stray, noun=noun)
         inference = inference._replace(action=f"{inference.action}, {also}")
     return inference
 

@@ -21,6 +21,7 @@ from framework.data.columns import (
     infer_columns,
     is_date,
     is_numeric,
+    meant_values,
     to_numbers,
     to_texts,
     to_times,
@@ -376,17 +377,17 @@ def _feature(
 def _check_text(
     texts: Array, records: IntArray, name: str, options: TableOptions, place: str
 ) -> None:
-    """Refuse a column of numbers that stray texts, such as ``?``, would make one of categories."""
-    numbers = pd.to_numeric(pd.Series(texts), errors="coerce").notna().to_numpy(dtype=bool)
-    if numbers.all() or numbers.mean() <= _MOSTLY:
+    """Refuse a column of numbers or dates that stray texts would make one of categories."""
+    noun, fits = meant_values(texts, options)
+    if fits.all() or fits.mean() <= _MOSTLY:
         return
-    first = int((~numbers).argmax())
-    stray = list(dict.fromkeys(texts[~numbers].tolist()))
+    first = int((~fits).argmax())
+    stray = list(dict.fromkeys(texts[~fits].tolist()))
     cure = options.advice.gaps
     if len(stray) > _STRAY or not options.infer:
         cure = options.advice.stray  # too many to list; or a prepared table, which has no gaps
     raise InputError(
-        f"{place}: expected numbers in column {name!r} as in most of its records, found "
+        f"{place}: expected {noun} in column {name!r} as in most of its records, found "
         f"{texts[first]!r} in record {int(records[first]) + 1}; "
         f"{cure.format(name=name, texts=stray)}"
     )

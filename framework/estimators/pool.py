@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -262,7 +263,10 @@ class PoolEstimator(FrontEstimator[Model]):
         parameters: dict[str, Any] = self.get_params(deep=False)
         models = parameters.pop("models")
         others = {name: clone(value, safe=False) for name, value in parameters.items()}
-        return type(self)(models, **others)
+        made = type(self)(models, **others)
+        if hasattr(self, "_metadata_request"):  # as scikit-learn's clone: what is routed to it
+            made._metadata_request = deepcopy(self._metadata_request)
+        return made
 
 
 def costs_by_name(costs: Any) -> dict[str, Any] | None:

@@ -11,6 +11,9 @@ from algorithms.cascade.problem import CascadeProblem
 from framework.errors import InputError
 from framework.pareto import nondominated
 from framework.preparation import Preparation
+from framework.run.driver import search
+from framework.run.evaluator import SerialEvaluator
+from framework.settings import Budget
 from framework.testing import AlgorithmCase, certificates_hold
 from tests import oracles
 from tests.cascade.tables import made_up
@@ -170,3 +173,13 @@ def test_what_cannot_be_enumerated_is_refused(options, more, sentence):
     problem = CascadeProblem(made_up(5, 30), **more)
     with pytest.raises(InputError, match=sentence):
         ExactCascades(problem, roles_of(problem, metrics=["accuracy", "cost"]), seed=0, **options)
+
+
+def test_a_front_that_the_budget_cuts_is_not_called_exact():
+    problem = CascadeProblem(made_up(3, 40, 5))
+    roles = roles_of(problem, metrics=["accuracy", "cost"])
+    for evaluations, exact in ((3, False), (1000, True)):
+        algorithm = ExactCascades(problem, roles, seed=0)
+        budget = Budget(evaluations=evaluations)
+        search(problem, algorithm, SerialEvaluator(problem), budget=budget)
+        assert algorithm.outcome().findings["exact"] is exact

@@ -240,6 +240,30 @@ def test_estimators_say_what_is_wrong():
         ParetoCascade({"one": models["tree"]}, [1]).fit(X, y)
 
 
+@pytest.mark.parametrize("word", ["order", "answer", "abstain", "calibrate"])
+def test_a_word_that_is_none_of_its_key_is_refused(word):
+    with pytest.raises(InputError, match=f"^{word}: expected one of .*; found True$"):
+        CascadeProblem(made_up(2, 9, 0), **{word: True})
+
+
+@pytest.mark.parametrize("abstain", ["last", "early"])
+def test_an_estimator_that_may_abstain_does_and_scores_its_answers(abstain):
+    X, y, models = fitted(2)
+    names = np.array(["red", "green"])[y]
+    cascade = ParetoCascade(unfitted(models), COSTS, abstain=abstain).fit(
+        X[250:400], names[250:400]
+    )
+    front = cascade.front_
+    assert front["coverage"].min() < 0.8 < front["coverage"].max()
+    assert front["conclusive_accuracy"].max() > front["accuracy"].max()
+    model = cascade.choose("coverage<=0.8", "conclusive_accuracy")
+    said, weights = model.predict(X[400:]), np.arange(100) % 3
+    answered = said != None  # noqa: E711
+    assert 0 < answered.sum() < 100
+    right = (said == names[400:]) * weights
+    assert model.score(X[400:], names[400:], weights) == right.sum() / weights[answered].sum()
+
+
 def _functions(models):
     """Return the models as functions: one that is quick, one that is async and slower."""
 

@@ -392,3 +392,30 @@ def test_whole_numbers_of_hundreds_of_digits_are_infinite():
     column = pd.Series([1, 10**400, None, -(10**400)], dtype=object)
     assert to_numbers(column)[[0, 1, 3]].tolist() == [1.0, np.inf, -np.inf]
     assert np.isnan(to_numbers(column)[2])
+
+
+@pytest.mark.parametrize(
+    ("spell", "noun"),
+    [
+        (lambda i: f"{i / 7:.3f}".replace(".", ","), "numbers"),
+        (lambda i: f"{i / 7:.1f} %", "numbers"),
+        (lambda i: f"{1000 * i:,}", "numbers"),
+        (lambda i: f"{i % 28 + 1:02d}.{i % 11 + 1:02d}.2024", "dates"),
+    ],
+)
+def test_a_word_among_numbers_with_marks_or_dates_does_not_make_them_categories(
+    spell, noun, tmp_path
+):
+    frame = messy()[["age", "target"]]
+    frame["crp"] = [spell(i // 2) for i in range(N)]
+    frame.loc[::9, "crp"] = "k.A."
+    with pytest.raises(InputError) as caught:
+        load(frame, tmp_path)
+    assert f"expected {noun} in column 'crp'" in str(caught.value)
+    assert "set missing: ['k.A.']" in str(caught.value)
+    assert load(frame, tmp_path, missing=["k.A."]).features["crp"].dtype != "category"
+    assert load(frame, tmp_path, categorical=["crp"]).features["crp"].dtype == "category"
+    distinct = frame.assign(crp=[spell(i) for i in range(N)])
+    distinct.loc[4, "crp"] = "k.A."
+    if distinct["crp"].nunique() == N:  # it could name the records
+        assert f"missing: ['k.A.'] reads it as {noun}" in said(load(distinct, tmp_path))["crp"]

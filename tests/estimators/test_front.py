@@ -233,6 +233,7 @@ def test_weights_and_groups_are_routed(cls):
     with sklearn.config_context(enable_metadata_routing=True):
         routed = made(cls).set_fit_request(sample_weight=True, groups=True)
         routed.set_score_request(sample_weight=False)
+        assert str(clone(routed).get_metadata_routing()) == str(routed.get_metadata_routing())
         done = cross_validate(
             routed,
             X,

@@ -209,3 +209,20 @@ def test_a_stray_text_among_truth_values_spoils_its_record_alone(tmp_path, capsy
     values = pd.Series(["True", None, "5"], index=[1, 1, 1], dtype="category")
     number = encoder.transform(pd.DataFrame({"smoker": [1, np.nan, 5]}))
     assert encoder.transform(pd.DataFrame({"smoker": values})).tolist() == number.tolist()
+
+
+@pytest.mark.parametrize("value", [["own"], {"kind": "own"}, []])
+def test_a_list_in_place_of_a_category_spoils_its_record_alone(value):
+    home = pd.DataFrame({"home": ["own", "rent"] * 20})
+    encoder = Encoder.fit(home)
+    classifier = LogisticRegression().fit(encoder.transform(home), home["home"] == "own")
+    model = WeightedEnsembleClassifier.from_fitted(
+        {"one": classifier}, [1.0], classes=[False, True], encoder=encoder
+    )
+    first, second = json.loads(
+        _json_answers(model, json.dumps([{"home": value}, {"home": "own"}]).encode())
+    )["answers"]
+    assert first["error"] == (
+        f"feature 'home': expected a text or a number, found {str(value)!r} in record 1"
+    )
+    assert second["label"] is True

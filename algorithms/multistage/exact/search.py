@@ -450,7 +450,7 @@ class Exact(Algorithm):
         counts = None if self._front is None else self._front.chromosomes
         findings = {
             "method": self.method,
-            "exact": self._front is not None and self._stopped is None,
+            "exact": self._front is not None and self._stopped is None and self.all_evaluated,
             "candidates": self._task.candidates,
             "chromosomes": None if counts is None else counts.tolist(),
         }

@@ -165,7 +165,7 @@ class ExactFront(PruningSearch):
             return Outcome()
         lower, upper = self._areas(solves)
         findings = {
-            "exact": self._exact,
+            "exact": self._exact and self.all_evaluated,
             "metric": self.metric,
             "against": self.against,
             "cells": len(self._cells),
