@@ -33,6 +33,8 @@ class Metric(NamedTuple):
     of the worst model: figures on other records may lie beyond it. ``statistic`` says what
     the metric is of the records' values, for its range: a ``quantile``, such as the cost that 95%
     of them do not exceed, moves in jumps; a ``difference`` between subgroups may well be near 0.
+    ``estimates`` names the metric that this one estimates: its range reaches as far as it would
+    about the figure of that metric.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Metric(NamedTuple):
     size: bool = False
     scale: bool = False
     statistic: Literal["mean", "difference", "quantile"] = "mean"
+    estimates: str = ""
 
     @property
     def ends(self) -> tuple[float, float]:

@@ -64,6 +64,7 @@ _CALIBRATED = Metric(
     "max",
     text="the same with each answer's calibrated probability of being right",
     mixes=True,
+    estimates="accuracy",
 )
 _CONCLUSIVE = Metric("conclusive_accuracy", "max", text="share of the answers that are right")
 _COVERAGE = Metric("coverage", "max", text="share of records that get an answer", mixes=True)

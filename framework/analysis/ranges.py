@@ -57,6 +57,8 @@ class Spread(NamedTuple):
         moves in jumps, which no variance describes.
     chance : float
         What a difference between subgroups seldom exceeds by chance alone; 0 for other figures.
+    offset : float
+        How much greater the figure is that this one estimates; 0 where it estimates no other.
     """
 
     variance: float
@@ -67,6 +69,7 @@ class Spread(NamedTuple):
     left: float = 0.0
     drawn: Ends = None
     chance: float = 0.0
+    offset: float = 0.0
 
 
 def spreads(
@@ -100,6 +103,8 @@ def spreads(
     changed = {} if refits is None else changes(refits, variances)
     luck = 0.0 if changed else gain_share(outcomes.refitted)
     apart = _apart(resamples, positions, [metrics[name] for name in variances])
+    estimated = any(metrics[name].estimates for name in variances)
+    claimed = resamples.claimed(positions) if estimated else {}
     by_metric = {}
     for name, variance in variances.items():
         metric = metrics[name]
@@ -108,15 +113,18 @@ def spreads(
         if name in ends:
             limits = list(zip(*(end.tolist() for end in ends[name]), strict=True))
         moved, left = changed.get(name, np.zeros((2, n)))
-        numbers = np.column_stack([variance, about, moved, left]).tolist()
+        offset = np.zeros(n)
+        if metric.estimates in claimed:
+            offset = claimed[metric.estimates] - claimed[name]
+        numbers = np.column_stack([variance, about, moved, left, offset]).tolist()
         drawn: list[Ends] = [None] * n
         if metric.statistic == "quantile":
             least, highest = resampled[name].min(axis=1), resampled[name].max(axis=1)
             drawn = list(zip(least.tolist(), highest.tolist(), strict=True))
         by_chance = apart.get(name, [0.0] * n)
         by_metric[name] = [
-            Spread(v, units_about, limit, luck, mean, rest, extremes, seldom)
-            for limit, extremes, seldom, (v, units_about, mean, rest) in zip(
+            Spread(v, units_about, limit, luck, mean, rest, extremes, seldom, off)
+            for limit, extremes, seldom, (v, units_about, mean, rest, off) in zip(
                 limits, drawn, by_chance, numbers, strict=True
             )
         ]
@@ -187,9 +195,10 @@ def mixed_spread(
         return Spread(variance, math.inf, None, 0.0)
     about, luck, moved, left = np.array([(p.about, p.luck, p.moved, p.left) for p in parts]).T
     changed = float(chances @ moved), float(chances @ np.sqrt(left)) ** 2
+    offset = float(chances @ [part.offset for part in parts])
     sizes = all(part.ends and part.ends[0] == part.ends[1] for part in parts)
     ends = None if sizes else _limits(metric)
-    return Spread(variance, float(about.min()), ends, float(luck[0]), *changed)
+    return Spread(variance, float(about.min()), ends, float(luck[0]), *changed, offset=offset)
 
 
 class Change(NamedTuple):
@@ -323,6 +332,8 @@ def promised(
     ends = _range(claimed, expected, spread, spread.left + spread.luck * luck)
     if spread.chance:  # the greatest of many differences is above 0 where there is none
         ends = min(ends[0], claimed - spread.chance), ends[1]
+    if spread.offset:  # wherever the truth is, about this figure or about the one it estimates
+        ends = ends[0] + min(spread.offset, 0.0), ends[1] + max(spread.offset, 0.0)
     return Promise(claimed, expected, *(min(max(x, low), high) for x in ends))
 
 

@@ -143,6 +143,18 @@ def test_a_mixture_has_the_changes_of_its_parts_as_if_they_went_one_way():
     assert mixed_spread([], np.zeros(0), 0.0, ACCURACY).variance == 0
 
 
+def test_a_range_reaches_as_far_about_the_figure_that_is_estimated():
+    parts = [Spread(0.0, 90, (0.0, 1.0), 0.0, offset=offset) for offset in (0.04, -0.02)]
+    mixed = mixed_spread(parts, np.array([0.75, 0.25]), 0.001, ACCURACY)
+    assert mixed.offset == pytest.approx(0.025)  # what is too low in one is too high in the other
+    for offset, ends in ((0.025, (0.0, 0.025)), (-0.02, (-0.02, 0.0)), (2.0, (0.0, 1.0))):
+        spread = mixed._replace(offset=offset)
+        alone = promised(0.6, NO_LUCK, ACCURACY, spread._replace(offset=0.0))
+        wanted = (alone.low + ends[0], min(alone.high + ends[1], 1.0))
+        found = promised(0.6, NO_LUCK, ACCURACY, spread)
+        assert found == pytest.approx((0.6, alone.expected, *wanted))
+
+
 @given(st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=300))
 def test_moments_are_rounded_once(values):
     """As exact sums are: the order of adding shows in the last bits of a plain one."""

@@ -351,3 +351,31 @@ def test_records_that_a_library_repeats_are_counted_once():
     about = CascadeProblem(made_up(3, 60), library=library).describe()
     assert (about["records"], about["out_of_fold"], about["models"]) == (70, 30, 3)
     assert "2 times" in about["measure"]
+
+
+def independent(n, seed):
+    """Return calls of three models whose errors have nothing in common."""
+    rng = np.random.default_rng(seed)
+    ease = rng.normal([[0.3], [1.0], [1.8]], 1.2, (3, n))
+    sure = np.abs(ease) * np.where(ease > 0, 1.0, 0.3) + rng.normal(0, 0.3, (3, n))
+    prices, ids = {"cost": [1.0, 5.0, 20.0]}, [f"{seed}-{i}" for i in range(n)]
+    return CallTable.from_arrays(["a", "b", "c"], ease > 0, sure, prices, records=ids)
+
+
+def test_ranges_of_calibrated_accuracy_hold_though_the_regression_is_wrong():
+    """What a logistic regression on ranks expects is off by up to 4 points here."""
+    name = "calibrated_accuracy"
+    problem = CascadeProblem(independent(2_000, 1), test=independent(30_000, 0))
+    X = problem.space.sample(np.random.default_rng(1), 60)
+    resamples, every = Resamples(problem.outcomes(X), 0, 100), np.arange(len(X))
+    metrics = {metric.name: metric for metric in problem.metrics}
+    claimed, truth = (of[name] for of in (problem.evaluate(X), problem.evaluate_test(X)))
+    found = spreads(resamples, every, resamples.metrics(every), metrics)[name]
+    assert max(abs(claimed - truth)) > 0.03
+
+    def holds(i, spread):
+        range_of = promised(claimed[i], np.zeros(9), metrics[name], spread)
+        return range_of.low <= truth[i] <= range_of.high
+
+    assert np.mean([holds(i, found[i]) for i in every]) >= 0.95
+    assert np.mean([holds(i, found[i]._replace(offset=0.0)) for i in every]) < 0.8
