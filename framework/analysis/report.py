@@ -247,9 +247,10 @@ def early_stops(comparison: Comparison) -> list[str]:
     several = len(comparison.cases) > 1
     for case in comparison.cases:
         for run in case.runs:
-            if run.stopped not in _BOUNDS:
-                # a reason may end with figures of one run, in brackets
-                reason = run.stopped.partition(" (")[0] if several else run.stopped
+            # a reason may end with figures of one run, in brackets
+            plain = run.stopped.partition(" (")[0]
+            if plain not in _BOUNDS:
+                reason = plain if several else run.stopped
                 ended.setdefault(reason, {}).setdefault(run.method, []).append(case.name)
     sentences = []
     for reason, cases_of in ended.items():

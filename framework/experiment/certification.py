@@ -149,7 +149,7 @@ def certify(
     if not len(labels):
         raise InputError(
             "certify: expected a run whose solutions are classifiers that answer labelled records, "
-            f"found {type(problem).__name__}"
+            f"found {type(problem).__name__}; calls with answers need problem.rates"
         )
     assert isinstance(problem, Deployable)
     if isinstance(problem, AnsweringProblem):

@@ -310,7 +310,7 @@ def resumed_config(
     keys = {text.partition("=")[0].strip().removeprefix(_PREFIX) for text in overrides}
     if not keys & _LENGTHS:
         return config
-    met = {str(run.summary().get("stopped", "")) for run in run_dir.runs()}
+    met = {str(run.summary().get("stopped", "")).partition(" (")[0] for run in run_dir.runs()}
     budget = config.budget
     for name in _BOUNDS:
         if name in met - keys and getattr(budget, name) is not None:

@@ -206,6 +206,7 @@ class Driver:
         self.writer = JournalWriter(journal, self.seconds)
         self._awaited = PendingEvaluations(algorithm.metric_names)
         self._is_broken = False  # whether a batch was cut
+        self._cut = ""  # how many solutions the budget leaves out, where each may be on the front
         self._submitted = 0  # candidates that the evaluator has not returned yet
         self._limit = self._evaluation_limit()
         self._last: list[Evaluated] = []
@@ -280,6 +281,9 @@ class Driver:
             n_proposed = len(X)
             if n_proposed > self._limit - self.n_proposed:
                 X = X[: int(self._limit) - self.n_proposed]
+                if self.algorithm.front_only:
+                    asked = self.n_proposed + n_proposed
+                    self._cut = f" ({len(X):,} of {asked:,} solutions; raise budget.evaluations)"
             X = fixed(X)  # a copy if the algorithm could still change it
             ids = np.arange(self.n_proposed, self.n_proposed + len(X))
             evaluated = None
@@ -426,7 +430,7 @@ class Driver:
         ):
             return "failures"
         if budget.evaluations is not None and self.n_proposed >= budget.evaluations:
-            return "evaluations"
+            return f"evaluations{self._cut}"
         batches = budget.generations if self.per_generation is None else None
         if self.n_proposed >= self._limit or (batches is not None and self.n_batches > batches):
             return "generations"

@@ -11,7 +11,7 @@ from algorithms.cascade.problem import CascadeProblem
 from framework.errors import InputError
 from framework.pareto import nondominated
 from framework.preparation import Preparation
-from framework.run.driver import search
+from framework.run.driver import Driver
 from framework.run.evaluator import SerialEvaluator
 from framework.settings import Budget
 from framework.testing import AlgorithmCase, certificates_hold
@@ -181,5 +181,7 @@ def test_a_front_that_the_budget_cuts_is_not_called_exact():
     for evaluations, exact in ((3, False), (1000, True)):
         algorithm = ExactCascades(problem, roles, seed=0)
         budget = Budget(evaluations=evaluations)
-        search(problem, algorithm, SerialEvaluator(problem), budget=budget)
+        driver = Driver(problem, algorithm, SerialEvaluator(problem), budget=budget)
+        driver.run()
         assert algorithm.outcome().findings["exact"] is exact
+        assert ("raise budget.evaluations" in driver.stop_reason()) is not exact
