@@ -168,7 +168,7 @@ def prepare_table(
         "subgroups": by_part,
         "counts": () if counts is None else (counts[scored], counts[division.split.test]),
         "missing": config.missing,
-        "max_stages": _max_stages(config, table.features.shape[1], f"{where}.max_stages"),
+        "max_stages": _max_stages(config, table, f"{where}.max_stages"),
         "remove_features": config.remove_features,
         "classifier": config.classifier,
         "calibration": config.calibration,
@@ -421,12 +421,15 @@ def source_of(table: Table, shares: SplitConfig, division: Division) -> Source:
     )
 
 
-def _max_stages(config: MultiStageSettings, n: int, where: str) -> int:
+def _max_stages(config: MultiStageSettings, table: Table, where: str) -> int:
+    n = table.features.shape[1]
     if config.max_stages is None:
         return min(-(-n // 2), 10)
     if config.max_stages > n:
+        notes = "".join(f"; {note}" for note in table.notes)  # they say which columns are left out
         raise InputError(
             f"{where}: expected at most the {n} features of the data, found {config.max_stages}"
+            f"{notes}"
         )
     return config.max_stages
 

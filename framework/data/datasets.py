@@ -132,7 +132,8 @@ class DatasetConfig(TableOptions, SourceConfig):
 
     def file_options(self, aside: Collection[str] = ()) -> FileOptions:
         """Return how a file is read; columns ``aside`` are read too."""
-        wanted = [*self.columns, self.target, *filter(None, [self.identifier]), *aside]
+        others = filter(None, [self.identifier])
+        wanted = [*self.columns, *self.drop, self.target, *others, *aside]
         return FileOptions(self.separator, tuple(wanted) if self.columns else None)
 
 

@@ -90,6 +90,7 @@ def test_positive_by_name_and_for_several_classes(tmp_path):
 
 def test_categorical_numbers_and_dropped_columns(tmp_path):
     table = loaded(tmp_path, GOOD, categorical=["a"], drop=["b"])
+    assert list(loaded(tmp_path, GOOD, columns=["a"], drop=["b"]).features) == ["a"]
     assert table.categorical == ("a",)
     assert table.features["a"].tolist()[:2] == ["0", "1"]
 
