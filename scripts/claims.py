@@ -22,6 +22,7 @@ import yaml
 
 from framework.errors import ParetolabError, damaged
 from framework.experiment.config import flatten, read_yaml
+from framework.experiment.grid import Grid
 from framework.experiment.grid_load import load_grid
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -50,45 +51,46 @@ def origin(file: Path, configs: dict[str, Path]) -> tuple[str, str, str]:
     experiment = file.parent.parent / "experiment.yaml"
     if not experiment.is_file():
         return "", "", ""
-    stored = read_yaml(experiment)
-    name = str(stored.get("name"))
+    name = str(read_yaml(experiment).get("name"))
     paper = PAPERS.get(name.partition("-")[0], "")
     if name not in configs:
         return paper, name, ""
-    options, size = scale(stored, ROOT / configs[name])
+    options, size = scale(load_grid(experiment), ROOT / configs[name])
     return paper, " ".join([f"paretolab experiment {configs[name]}", *options]), size
 
 
-def scale(stored: dict[str, Any], path: Path) -> tuple[list[str], str]:
+def scale(stored: Grid, path: Path) -> tuple[list[str], str]:
     """Return the options with which an experiment was run, and its size beside the paper's."""
     grid = load_grid(path)
     protocol = ["experiment.protocol=paper"] if "paper" in grid.section.protocols else []
-    shipped = yaml.safe_load(grid.dump())
-    paper = yaml.safe_load(load_grid(path, protocol).dump())
-    section = stored["experiment"]
-    methods = [of["experiment"]["methods"] for of in (stored, paper, shipped)]
+    paper = load_grid(path, protocol)
+    methods = [of.section.model_dump()["methods"] for of in (stored, paper, grid)]
     options = [f"--set {protocol[0]}"] if methods[0] == methods[1] != methods[2] else []
-    if section["repeats"] != grid.section.repeats:
-        options.append(f"--repeats {section['repeats']}")
-    here, usual = ({k: flatten(x[k]) for k in ("budget", "problem")} for x in (stored, shipped))
-    for part, keys in here.items():
-        changed = {f"{part}.{k}": v for k, v in keys.items() if usual[part].get(k, v) != v}
-        varied = grid.section.product
-        options += [f"--set {key}={value}" for key, value in changed.items() if key not in varied]
-    for key, values in grid.section.product.items():
-        cases: list[dict[str, Any]] = [flatten(case) for case in section["cases"].values()]
-        taken = list(dict.fromkeys(case[key] for case in cases if key in case))
-        if taken != values:
-            options.append(f"--set 'experiment.product={{{key}: {taken}}}'")
+    if stored.section.repeats != grid.section.repeats:
+        options.append(f"--repeats {stored.section.repeats}")
+    here, usual = (
+        flatten(of.base.model_dump(mode="json", include={"budget", "problem"}))
+        for of in (stored, grid)
+    )
+    varied = grid.section.product
+    options += [
+        f"--set {key}={value}"
+        for key, value in here.items()
+        if usual.get(key, value) != value and key not in varied
+    ]
+    if stored.section.product != varied:
+        taken = ", ".join(f"{key}: {values}" for key, values in stored.section.product.items())
+        options.append(f"--set 'experiment.product={{{taken}}}'")
     counts: list[tuple[Any, Any, str]] = [(runs(stored), runs(paper), "runs")]
-    counts += [(stored["budget"][key], n, key) for key, n in paper["budget"].items()]
+    budget = paper.base.budget.model_dump()
+    counts += [(here.get(f"budget.{key}"), n, key) for key, n in budget.items()]
     parts = [f"{n:,} of {most:,} {what}" for n, most, what in counts if n and most and n != most]
     return options, ", ".join(parts) or "the paper's"
 
 
-def runs(experiment: dict[str, Any]) -> int:
+def runs(grid: Grid) -> int:
     """Return the number of runs of each method."""
-    return len(experiment["experiment"]["cases"]) * int(experiment["experiment"]["repeats"])
+    return len(grid.cases) * grid.section.repeats
 
 
 def claims_of(directories: list[Path]) -> pd.DataFrame:

@@ -475,7 +475,8 @@ class Encoder:
             column = _column(data, i)
         if records is not None:
             column = column.iloc[records]
-        if column.dtype == object and (lists := column.map(pd.api.types.is_list_like)).any():
+        is_text = isinstance(self.features[i], Categorical) and column.dtype == object
+        if is_text and (lists := column.map(pd.api.types.is_list_like)).any():
             raise unusable(column[lists].map(str), name, "a text or a number")
         return self.readings[name].read(column, name) if name in self.readings else column
 

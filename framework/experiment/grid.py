@@ -103,7 +103,7 @@ class CasesConfig(Section):
     folds : the same, for parts of one measurement: values are averaged over them before means,
         intervals and tests are computed.
     folder : paths are relative to it, not to the file's; written into an experiment's directory.
-    files : by path, what cases take from files; written there as well.
+    files : by path as cases name it, what they take from files; written there as well.
     """
 
     cases: dict[str, CaseConfig] = Field(default_factory=dict)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,7 +34,7 @@ from framework.experiment.grid import (
 from framework.experiment.options import Options, ProblemOptions
 from framework.experiment.run_dir import slug
 from framework.registry import nearest
-from framework.security import note_configuration, received
+from framework.security import CASES, note_configuration, received
 
 _OF_A_FILE = ("problem", "objectives", "constraints")  # what `config: FILE` of a case takes
 _ONLY = "configured"  # the name of the only case of a configuration without cases
@@ -120,7 +121,7 @@ def resumed_grid(path: Path, overrides: Sequence[str], **top_level: Any) -> Grid
     return load_grid(path, overrides, **top_level)
 
 
-def _folders(names: Mapping[str, Any], where: str) -> None:
+def _folders(names: Iterable[str], where: str) -> None:
     """Check that each name makes a folder of its own."""
     seen: dict[str, str] = {}
     for name in names:
@@ -247,7 +248,7 @@ class _Source:
     raw : mapping
         Its sections beside ``experiment``.
     files : dict
-        By path, what cases take from a file.
+        By path as cases name it, what they take from a file.
     """
 
     def __init__(self, path: Path, raw: Mapping[str, Any], made: CasesConfig) -> None:
@@ -279,12 +280,11 @@ class _Source:
 
     def _content(self, place: Path, text: str) -> dict[str, Any]:
         """Return what cases take from a file that they name as ``text``."""
-        name = str(place.absolute())
-        if name not in self.files:
+        if text not in self.files:
             note_configuration(place, "config", text)
             content = read_yaml(place)
-            self.files[name] = {key: content[key] for key in _OF_A_FILE if key in content}
-        return copy.deepcopy(self.files[name])
+            self.files[text] = {key: content[key] for key in _OF_A_FILE if key in content}
+        return copy.deepcopy(self.files[text])
 
 
 def _names_a_file(change: CaseConfig) -> bool:
@@ -302,8 +302,13 @@ class _Crossed(NamedTuple):
 
 def _crossed(grid: CasesConfig, name: str, where: str) -> dict[str, _Crossed]:
     """Return the cases, crossed with product and folds, by name."""
-    crossed = {}
+    crossed: dict[str, _Crossed] = {}
     keys = [*grid.product, *grid.folds]
+    many = math.prod(
+        map(len, [grid.cases or [_ONLY], *grid.product.values(), *grid.folds.values()])
+    )
+    if many > CASES:
+        raise InputError(f"{where}: expected at most {CASES:,} cases, found {many:,}")
     short = {key: key.rpartition(".")[2] for key in keys}
     if len(set(short.values())) < len(short):
         short = {key: key for key in keys}
@@ -323,6 +328,8 @@ def _crossed(grid: CasesConfig, name: str, where: str) -> dict[str, _Crossed]:
                 sections = dict.fromkeys(content, f"cases.{label}")
                 sections |= dict.fromkeys(chosen, "product") | dict.fromkeys(fold, "folds")
                 changed = check(CaseConfig, content | chosen | fold, f"{where}.cases.{label}")
+                if case in crossed:  # such as of 3 and "3"
+                    raise InputError(f"{where}: expected cases that differ, found {case!r} twice")
                 crossed[case] = _Crossed(label, changed, origin, sections)
     _folders(crossed, f"{where}.cases")
     return crossed

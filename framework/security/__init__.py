@@ -57,6 +57,7 @@ from framework.security.escaping import terminal_text as terminal_text
 from framework.security.grants import forget as forget
 from framework.security.grants import is_trusted as is_trusted
 from framework.security.grants import listed as listed
+from framework.security.limits import CASES as CASES
 from framework.security.limits import CONFIG_BYTES as CONFIG_BYTES
 from framework.security.limits import CONFIG_TEXT as CONFIG_TEXT
 from framework.security.limits import CONFIG_VALUES as CONFIG_VALUES

@@ -26,6 +26,9 @@ CONFIG_VALUES = 10**5
 CONFIG_TEXT = 4096
 """Characters of a text or a key in a YAML file: as many as in the longest path on Linux."""
 
+CASES = 10**5
+"""Cases of an experiment, which are checked one by one."""
+
 TABLE_BYTES = 10**9
 """Size of a CSV file, unpacked."""
 

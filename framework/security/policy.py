@@ -242,6 +242,10 @@ def note_configuration(path: Path, key: str, text: str) -> None:
     ------
     InputError
     """
+    try:
+        path.resolve()
+    except (RuntimeError, OSError, ValueError) as error:  # a loop; a null byte
+        raise InputError(f"{key}: expected the path of a file, found {text!r} ({error})") from error
     note("read", str(path.absolute()), key, text, here=True)
     reading = _READING.get()
     if reading is not None:

@@ -180,6 +180,36 @@ def test_a_directory_keeps_what_cases_take_from_files_and_does_not_grow_with_the
     assert len(many.dump()) - len(grid.dump()) < 200 * len("    - 1999\n")
 
 
+def test_a_directory_has_what_cases_take_from_files_under_the_names_of_these(tmp_path):
+    """They were absolute paths, which no user writes and MLflow got."""
+    other = {"problem": {"kind": "function", "name": "zdt2"}}
+    content = small.raw(cases={"a": {"config": "other.yaml"}}, files={"other.yaml": other})
+    grid = grid_of(tmp_path, content)
+    assert grid.base.problem.name == "zdt1"  # the file's own keys count more
+    assert grid.section.files == {"other.yaml": other}
+
+
+def test_cases_with_the_same_name_are_refused(tmp_path):
+    """The second one took the place of the first."""
+    (line,) = mistakes(tmp_path, small.raw(product={"problem.d": [3, "3"]}))
+    wanted = "experiment: expected cases that differ, found 'convex d=3' twice"
+    assert line == f"little.yaml: {wanted}"
+
+
+def test_more_cases_than_memory_has_room_for_are_refused(tmp_path):
+    product = {"problem.d": [*range(2, 400)], "seed": [*range(400)]}
+    (line,) = mistakes(tmp_path, small.raw(product=product))
+    assert line == "little.yaml: experiment: expected at most 100,000 cases, found 318,400"
+
+
+@pytest.mark.parametrize("changes", [{"folder": "a\0b"}, {"cases": {"a": {"config": "a\0b"}}}])
+def test_a_path_with_a_null_byte_is_refused(changes, tmp_path):
+    cases = {"cases": {"a": {"config": "other.yaml"}}}
+    (line,) = mistakes(tmp_path, small.raw(**cases | changes))
+    assert "config: expected the path of a file, found " in line
+    assert "(embedded null byte)" in line
+
+
 def test_mistakes_are_said_all_at_once_each_where_it_is(tmp_path):
     content = small.raw(
         cases={"good": {}, "bad": {"problem.nam": "zdt1"}, "worse": {"problem.d": "many"}}

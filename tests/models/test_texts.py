@@ -226,3 +226,18 @@ def test_a_list_in_place_of_a_category_spoils_its_record_alone(value):
         f"feature 'home': expected a text or a number, found {str(value)!r} in record 1"
     )
     assert second["label"] is True
+
+
+@pytest.mark.parametrize(
+    ("value", "reading", "wanted"),
+    [
+        (1.5, None, "numbers"),
+        ("03.04.2020", Reading(date="%d.%m.%Y"), "dates of the form %d.%m.%Y"),
+        (pd.Timestamp("2020-04-03"), None, "dates such as 2026-11-21"),
+    ],
+)
+def test_a_list_is_refused_by_what_its_feature_holds(value, reading, wanted):
+    readings = {} if reading is None else {"x": reading}
+    encoder = Encoder.fit(pd.DataFrame({"x": [value] * 9}), readings=readings)
+    with pytest.raises(InputError, match=f"'x': expected {wanted}, found '?.3.'? in record 2"):
+        encoder.transform(pd.DataFrame({"x": pd.Series([value, [3]], dtype=object)}))

@@ -1,14 +1,17 @@
 import argparse
 import socket
+from pathlib import Path
 
 import pytest
 
 from framework.cli.main import main
 from framework.errors import InputError
+from framework.experiment.run_dir import RunDir
 from tests.experiment import small
 from tests.tracking import made_up
 from tracking.mlflow_log import ui
 from tracking.mlflow_log.commands import Sync, Ui
+from tracking.mlflow_log.run_content import RunContent
 from tracking.mlflow_log.store import sole_uploader
 from tracking.mlflow_log.sync import sync
 
@@ -98,6 +101,25 @@ def test_sync_of_a_run_that_goes_on(tmp_path, store):
     assert "the run has not ended" in line
 
 
+def test_an_experiment_without_cases_has_a_name_and_no_folder_of_this_machine(
+    tmp_path, monkeypatch, store
+):
+    """It compared methods "on .", and its configuration had the folder it was started in."""
+    monkeypatch.chdir(tmp_path)
+    content = small.raw(cases={}, repeats=1, product={"problem.d": [3, 4]})
+    small.write(tmp_path, content | {"name": "crossed", "tracking": {}})
+    assert main(["experiment", "little.yaml", "--out", "out", "--no-mlflow", "--quiet"]) == 0
+    assert Sync.run(arguments(Sync, "out", "--uri", store.uri)).exit_code == 0
+    [kept] = [e for e in store.client.search_experiments() if e.name == "crossed"]
+    runs = store.client.search_runs([kept.experiment_id])
+    [parent] = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
+    assert parent.data.tags["data"] == parent.data.params["data"] == "function"
+    assert r"Compares by tens, grid\* on function." in parent.data.tags["mlflow.note.content"]
+    text = Path(store.client.download_artifacts(parent.info.run_id, "experiment.yaml")).read_text()
+    assert "problem.d" in text
+    assert str(tmp_path) not in text
+
+
 def test_an_experiment_is_a_run_with_its_cells_below(tmp_path, monkeypatch, store):
     monkeypatch.chdir(tmp_path)
     small.write(tmp_path, small.raw(repeats=1) | {"tracking": {"experiment": "little"}})
@@ -111,3 +133,15 @@ def test_an_experiment_is_a_run_with_its_cells_below(tmp_path, monkeypatch, stor
     below = {run.data.tags.get("mlflow.parentRunId") for run in runs} - {None}
     assert len(runs) == 5
     assert below == {parent.info.run_id}
+
+
+def test_an_experiment_without_cases_is_described_by_its_problem(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    raw = small.raw(repeats=1)
+    del raw["experiment"]["cases"]
+    small.write(tmp_path, raw)
+    assert main(["experiment", "little.yaml", "--out", "out", "--no-mlflow", "--quiet"]) == 0
+    content = RunContent(RunDir(tmp_path / "out"), RunDir(tmp_path / "out"))
+    data = content.subject().data
+    assert data
+    assert content.description(None, "").startswith(rf"Compares by tens, grid\* on {data}.")

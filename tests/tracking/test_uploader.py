@@ -359,7 +359,7 @@ def test_the_chosen_model_can_be_loaded(store, experiment, suffix, tmp_path, mon
 def test_an_experiment_keeps_what_differs_in_data_apart(store, experiment, tmp_path):
     home = made_up.start(tmp_path / "out")
     cases, methods = ("pima", "heart <1>"), ("EMSCO", "random")
-    grid = {"methods": {key: {} for key in methods}, "cases": dict.fromkeys(cases)}
+    grid = {"methods": {key: {} for key in methods}, "cases": {key: {} for key in cases}}
     home.experiment_file.write_text(yaml.safe_dump({"experiment": grid}))
     for case in cases:
         for number, method in enumerate(methods):

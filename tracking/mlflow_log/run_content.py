@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import yaml
 
 from framework import extras
 from framework.arrays import FloatArray, evenly
 from framework.experiment.alternatives import read_alternatives
-from framework.experiment.config import flatten, read_yaml
+from framework.experiment.config import check, check_command, flatten, read_yaml
 from framework.experiment.export import marked
+from framework.experiment.grid import CasesConfig
 from framework.experiment.run_dir import RunDir, slug
 from framework.front import Front, expected_columns
 from framework.models.store import markdown_table
@@ -327,7 +329,8 @@ class RunContent:
             fingerprints = {str(about.get("fingerprint") or "") for about in data_sets}
             methods = ", ".join(map(str, grid["methods"]))
             fingerprint = fingerprints.pop() if len(fingerprints) == 1 else ""
-            return Subject(methods, ", ".join(names or map(str, grid["cases"])), fingerprint)
+            on = ", ".join(names or self._cases().cases) or config.problem.kind
+            return Subject(methods, on, fingerprint)
         if self._place[:1] == ("cells",):  # references/CASE has no name of a method
             method = self._place[2]
         name = str(data.get("name") or config.problem.kind)
@@ -339,16 +342,28 @@ class RunContent:
 
     def _grid(self) -> dict[str, Any]:
         """Return the section ``experiment`` of an experiment's directory."""
-        section: dict[str, Any] = read_yaml(self.home.experiment_file)["experiment"]
-        return section
+        raw = read_yaml(self.home.experiment_file)
+        check_command(raw, self.home.experiment_file, "experiment")
+        return dict(raw["experiment"])
+
+    def _cases(self) -> CasesConfig:
+        """Return the keys of an experiment that make its cases, checked."""
+        keys = self._grid().items()
+        of_cases = {key: value for key, value in keys if key in CasesConfig.model_fields}
+        return check(CasesConfig, of_cases, f"{self.home.experiment_file}: experiment")
+
+    def experiment_text(self) -> str:
+        """Return the content of experiment.yaml without the folder in which its paths start."""
+        tree = read_yaml(self.home.experiment_file)
+        tree["experiment"].pop("folder", None)
+        return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True)
 
     def has_cases(self) -> bool:
         """Return whether this is an experiment with several cases, or a cell of one."""
         if self.kind not in ("experiment", "cell"):
             return False
-        section = self._grid()
-        crossed = [*section.get("product", {}).values(), *section.get("folds", {}).values()]
-        return max(map(len, [section["cases"], *crossed])) > 1
+        made = self._cases()
+        return max(map(len, [made.cases, *made.product.values(), *made.folds.values()])) > 1
 
     def case(self) -> str | None:
         """Return the case of a cell, if the experiment has several cases; None for other runs.
@@ -427,7 +442,8 @@ class RunContent:
         if self.kind == "experiment":
             grid = self._grid()
             methods = ", ".join(map(_plain, grid["methods"]))
-            return f"Compares {methods} on {', '.join(map(_plain, grid['cases']))}."
+            cases = map(_plain, self._cases().cases or [self.subject().data])
+            return f"Compares {methods} on {', '.join(cases)}."
         if self.kind == "sweep":
             space = read_yaml(self.run_dir.sweep_file)["search_space"]
             keys = ", ".join(f"`{key}`" for key in space)

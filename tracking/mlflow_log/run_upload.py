@@ -23,6 +23,7 @@ from tracking.mlflow_log.store import RunState
 FRONTS, COURSE = "fronts.csv", "course"
 
 _CONFIG = "config.yaml"
+_EXPERIMENT = "experiment.yaml"
 _CHUNK = 1000  # metrics in a request at most: MLflow's limit
 _PARAMS = 100  # parameters in a request at most
 _SEARCH = "search/"
@@ -32,7 +33,6 @@ _FILES = (
     "summary.json",
     "trials.csv",
     "best.yaml",
-    "experiment.yaml",
     "report.html",
     "sweep.html",
     "tables/*.csv",
@@ -150,7 +150,9 @@ class RunUpload:
 
     def _log_files(self) -> None:
         """Send the files of the directory that are new or have changed, and the model."""
-        self._log_config()
+        self._log_text(_CONFIG, self.run_dir.config_text())
+        if self.content.kind == "experiment":
+            self._log_text(_EXPERIMENT, self.content.experiment_text())
         self._draw_front()
         for pattern in _FILES:
             for path in sorted(self.run_dir.path.glob(pattern)):
@@ -264,11 +266,10 @@ class RunUpload:
         self.client.log_batch(self.state.run_id, metrics=metrics, tags=tags, synchronous=True)
         self._arrived("end", mark)
 
-    def _log_config(self) -> None:
-        text = self.run_dir.config_text()
-        if self.state.artifacts.get(_CONFIG) != zlib.crc32(text.encode()):
-            self.client.log_text(self.state.run_id, text, _CONFIG)
-            self._arrived(_CONFIG, zlib.crc32(text.encode()))
+    def _log_text(self, name: str, text: str) -> None:
+        if self.state.artifacts.get(name) != zlib.crc32(text.encode()):
+            self.client.log_text(self.state.run_id, text, name)
+            self._arrived(name, zlib.crc32(text.encode()))
 
     def _log_results(self, *, ended: bool) -> None:
         """Send the chosen solution, the description and, if the search has ``ended``, the front."""
