@@ -355,6 +355,20 @@ def _parsed(text: str) -> Any:
     return deepcopy(_value(text))
 
 
+def readable(text: str) -> str:
+    """Return a configuration that is to be written; refuse one too large to be read again."""
+    try:
+        if len(text.encode()) > CONFIG_BYTES:
+            raise ValueError(f"more than {CONFIG_BYTES:,} bytes")
+        _parsed(text)
+    except _ODD as error:
+        raise InputError(
+            f"experiment: expected a configuration that can be read again together with the files "
+            f"that its cases name, found {error}"
+        ) from error
+    return text
+
+
 def read_yaml(path: Path, overrides: Iterable[str] = ()) -> dict[str, Any]:
     """Read a YAML mapping, safely, and override some of its keys."""
     try:

@@ -14,7 +14,7 @@ from framework.analysis.compare import Blocks
 from framework.analysis.indicators import ON_NEW_RECORDS
 from framework.analysis.report import ClaimConfig
 from framework.errors import InputError
-from framework.experiment.config import RunConfig, with_horizon
+from framework.experiment.config import RunConfig, readable, with_horizon
 from framework.experiment.options import AlgorithmOptions, ProblemOptions
 from framework.experiment.run_dir import slug
 from framework.registry import nearest
@@ -341,4 +341,4 @@ class Grid:
         written = self.section.model_dump(include={*CasesConfig.model_fields}, exclude_unset=True)
         of_cases = {key: self.beside[key] for key in _OF_A_CASE if key in self.beside}
         tree = of_all | of_cases | {"experiment": section | written}
-        return yaml.safe_dump(tree, sort_keys=False, allow_unicode=True)
+        return readable(yaml.safe_dump(tree, sort_keys=False, allow_unicode=True))

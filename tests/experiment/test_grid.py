@@ -202,6 +202,16 @@ def test_more_cases_than_memory_has_room_for_are_refused(tmp_path):
     assert line == "little.yaml: experiment: expected at most 100,000 cases, found 318,400"
 
 
+def test_an_experiment_is_not_begun_whose_directory_could_not_be_read(tmp_path):
+    bounds = [{"metric": "f1", "at_most": 0.5}] * 15_000
+    for name in ("a.yaml", "b.yaml"):
+        write(tmp_path / name, {"constraints": bounds})
+    cases = {name: {"config": f"{name}.yaml"} for name in "ab"}
+    grid = grid_of(tmp_path, small.raw(cases=cases))
+    with pytest.raises(InputError, match="that can be read again together with the files"):
+        grid.dump()
+
+
 @pytest.mark.parametrize("changes", [{"folder": "a\0b"}, {"cases": {"a": {"config": "a\0b"}}}])
 def test_a_path_with_a_null_byte_is_refused(changes, tmp_path):
     cases = {"cases": {"a": {"config": "other.yaml"}}}
