@@ -180,7 +180,7 @@ class CascadeProblem(AnsweringProblem, Deployable):
                 if rates:
                     raise
         if len(classes) == 2:
-            self.positive = positive_code(positive, classes, self.source)
+            self.positive = positive_code(positive, classes)
         self.by_class, self.classes = bool(classes), classes or ("right", "wrong")
         compared = {_ACCURACY.name: "right"}
         if abstain != "no":

@@ -107,7 +107,7 @@ class LibraryProblem(AnsweringProblem, Deployable):
         subgroups: Sequence[Subgroups] = (),
     ) -> None:
         self.library = library
-        self.positive = positive_code(positive, library.classes or (), library.name)
+        self.positive = positive_code(positive, library.classes or ())
         expected = f"costs of the library ({', '.join(library.costs) or 'it has none'})"
         require_known(costs or (), library.costs, f"problem.costs: expected {expected},")
         self.costs = tuple(library.costs if costs is None else costs)
@@ -269,14 +269,14 @@ def positive_label(label: Any, build: BuildConfig | None, classes: Sequence[Any]
     return label
 
 
-def positive_code(label: Any, classes: Sequence[Any], name: str) -> int:
+def positive_code(label: Any, classes: Sequence[Any]) -> int:
     """Return the position of the positive class; 1 if no label is given."""
     if label is None:
         return 1
     labels = [str(one) for one in classes]
     if len(labels) != 2:
         raise InputError(
-            f"problem.positive: expected two classes, found {len(labels)} in {name}; leave it out"
+            f"problem.positive: expected two classes, found {len(labels)}; leave it out"
         )
     if (text := class_text(label, classes)) not in labels:
         raise InputError(
