@@ -312,9 +312,9 @@ def test_the_framework_knows_no_name_that_a_family_registers():
 # Lines of Python that a reader has to hold, at most: raised only with a reason in the commit.
 # The goal is 28,500, 26,500, 6,000, 1,500 and 33,000.
 BUDGET = {
-    "framework": 43_055,
+    "framework": 43_060,
     "algorithms": 32_651,
-    "tracking": 7_446,
+    "tracking": 7_444,
     "scripts": 1_731,
     "tests": 46_785,
 }

@@ -177,7 +177,7 @@ class PoolEstimator(FrontEstimator[Model]):
         try:
             return self._problem_from(library)
         except InputError as error:  # it names keys of the problem, which are parameters here
-            raise InputError(str(error).replace("problem.", "")) from error
+            raise InputError(str(error).removeprefix("problem.")) from error
 
     def _problem_from(self, library: Library) -> Problem:
         """Return the problem of a library."""

@@ -14,7 +14,7 @@ from framework.analysis.compare import Blocks
 from framework.analysis.indicators import ON_NEW_RECORDS
 from framework.analysis.report import ClaimConfig
 from framework.errors import InputError
-from framework.experiment.config import RunConfig, readable, with_horizon
+from framework.experiment.config import RunConfig, check, readable, with_horizon
 from framework.experiment.options import AlgorithmOptions, ProblemOptions
 from framework.experiment.run_dir import slug
 from framework.registry import nearest
@@ -120,6 +120,12 @@ class CasesConfig(Section):
             if not values or len(set(map(repr, values))) < len(values):
                 raise ValueError(f"expected different values for {key}, found {values}")
         return product
+
+
+def cases_of(section: Mapping[str, Any], where: str) -> CasesConfig:
+    """Return the keys of a section ``experiment`` that make its cases, checked."""
+    keys = {key: value for key, value in section.items() if key in CasesConfig.model_fields}
+    return check(CasesConfig, keys, where)
 
 
 class GridConfig(CasesConfig):

@@ -29,6 +29,7 @@ from framework.experiment.grid import (
     GridConfig,
     Method,
     MethodOptions,
+    cases_of,
     check_names,
 )
 from framework.experiment.options import Options, ProblemOptions
@@ -78,18 +79,18 @@ def _checked_grid(
             raise InputError(f"{path}: {key}: expected in experiment.{instead}, found beside it")
     where = f"{path}: experiment"
     messages: list[str] = []
-    grid, made = None, None
+    grid, cases_written = None, None
     with noting(messages):
-        of_cases = {key: section[key] for key in CasesConfig.model_fields if key in section}
-        made = check(CasesConfig, of_cases, where)
-    source = _Source(path, raw, made or CasesConfig())
+        cases_written = cases_of(section, where)
+    source = _Source(path, raw, cases_written or CasesConfig())
     with noting(messages):
         grid = check(GridConfig, section, where, {"base": source.folder})
         _folders(grid.methods, f"{where}.methods")
     crossed: dict[str, _Crossed] = {}
     cases: dict[str, RunConfig] = {}
     with noting(messages):
-        crossed = _crossed(made, str(raw.get("name")), where) if made else {}
+        if cases_written:
+            crossed = _crossed(cases_written, str(raw.get("name")), where)
         cases = _checked_cases(source, grid, crossed)
     origins = {name: case.origin for name, case in crossed.items()}
     methods: dict[str, dict[str, Method]] = {}
@@ -159,10 +160,8 @@ def _own_methods(
                 continue
             with noting(messages):
                 place, changed = f"{where}.{label}", _changed(usual, changes.get(label))
-                method, problem = (
-                    check(MethodOptions, changed, place, {"base": source.folder}),
-                    None,
-                )
+                method = check(MethodOptions, changed, place, {"base": source.folder})
+                problem = None
                 if method.problem is not None:
                     keys = _over(of_case, method.problem).items()
                     section = {key: value for key, value in keys if value is not None}

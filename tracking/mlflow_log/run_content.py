@@ -21,9 +21,9 @@ import yaml
 from framework import extras
 from framework.arrays import FloatArray, evenly
 from framework.experiment.alternatives import read_alternatives
-from framework.experiment.config import check, check_command, flatten, read_yaml
+from framework.experiment.config import check_command, flatten, read_yaml
 from framework.experiment.export import marked
-from framework.experiment.grid import CasesConfig
+from framework.experiment.grid import CasesConfig, cases_of
 from framework.experiment.run_dir import RunDir, slug
 from framework.front import Front, expected_columns
 from framework.models.store import markdown_table
@@ -348,9 +348,7 @@ class RunContent:
 
     def _cases(self) -> CasesConfig:
         """Return the keys of an experiment that make its cases, checked."""
-        keys = self._grid().items()
-        of_cases = {key: value for key, value in keys if key in CasesConfig.model_fields}
-        return check(CasesConfig, of_cases, f"{self.home.experiment_file}: experiment")
+        return cases_of(self._grid(), f"{self.home.experiment_file}: experiment")
 
     def experiment_text(self) -> str:
         """Return the content of experiment.yaml without the folder in which its paths start."""
